@@ -124,21 +124,25 @@ kernel.func @extremes(%x: tensor<3000xf32>) -> (tensor<3000xf32>, tensor<3000xi6
 
 // -----
 
-// Few long lines: a block has a part of one, which it keeps in registers. It says what the part comes to, looks at the 32
-// in front, and so on, goes back from the last one whose line is known, says what the line comes to, and counts itself;
-// the last block lowers the flags.
+// Few long lines: a block has a part of one, which it keeps in registers. It says what the part comes to and looks at those
+// in front in its group of 32. The last block says what the group comes to. All look at the 32 groups in front, and so on,
+// go back from the last one whose line is known, the last block says what the line comes to, and all count themselves; the
+// last one of all lowers the flags.
 // PLAN-LABEL: kernel.func @parts
 // PLAN-SAME: launch = #kernel.launch<grid = <16>, threads = 256
 // PLAN-SAME: schedule = #cuda.scan<threads = 256, elements = 16, parts = true>
 // CHECK-LABEL: llvm.func @parts
 // CHECK-SAME: cuda.shared = 84
-// CHECK-SAME: cuda.shared_workspace = 262112
+// CHECK-SAME: cuda.shared_workspace = 134912
 // CHECK: nvvm.barrier
 // CHECK: cuda.publish{{.*}} "st.release.gpu.b32 [$0], $1;"
 // CHECK: cuda.look{{.*}} ld.acquire.gpu.b32
 // CHECK: nvvm.shfl.sync idx
-// CHECK: nvvm.bar.warp.sync
 // CHECK: cuda.publish
+// CHECK: cuda.look
+// CHECK: nvvm.shfl.sync idx
+// CHECK: cuda.publish
+// CHECK: nvvm.bar.warp.sync
 // CHECK: cuda.count_blocks{{.*}} "atom.acq_rel.gpu.inc.u32
 // CHECK: nvvm.barrier
 // CHECK-NOT: nvvm.barrier
@@ -167,7 +171,7 @@ kernel.func @parts(%x: tensor<2x32000xf32>) -> tensor<2x32000xf32> {
 
 // Only the run shows how long the line is: whether it is cut, and whether into parts of several pieces.
 // PLAN-LABEL: kernel.func @unknown
-// PLAN-SAME: grid = <s0 ceildiv (4096*max(s0 ceildiv 16773120, 1))>
+// PLAN-SAME: grid = <s0 ceildiv (4096*max(s0 ceildiv 32505856, 1))>
 // CHECK-LABEL: llvm.func @unknown
 // CHECK: cuda.publish
 // CHECK: cuda.publish

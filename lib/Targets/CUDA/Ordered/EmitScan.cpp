@@ -34,13 +34,15 @@ static SmallVector<sym::Expr> getLines(kernel::ScanOp scan) {
 }
 
 /// Elements of a line that a block has: pieces, such that all lines have at most as many parts as
-/// there are flags where any has two.
+/// there are flags where any has two. The last part of each of several lines may be short.
 static sym::Expr getPart(kernel::ScanOp scan, ScanScheduleAttr schedule) {
   SmallVector<sym::Expr> extents = scan.getExtents();
   if (!schedule.getParts())
     return extents[scan.getDim()];
   int64_t piece = schedule.getThreads() * schedule.getElements();
-  sym::Expr pieces = sym::product(extents).ceilDiv(piece * (LookBack::maxParts / 2));
+  int64_t wholeParts =
+      sym::product(getLines(scan)).isConstant(1) ? LookBack::maxParts : LookBack::maxParts / 2;
+  sym::Expr pieces = sym::product(extents).ceilDiv(piece * wholeParts);
   return kernel::getAssumptions(&scan.getBody()).simplify(piece * sym::Expr::max(1, pieces));
 }
 

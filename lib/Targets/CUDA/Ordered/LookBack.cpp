@@ -22,9 +22,9 @@ LookBack::LookBack(DeviceFrame &frame, TypeRange state)
   }
   stateBytes = llvm::alignTo(stateBytes, vectorBytes);
   for (Type type : types)
-    found.push_back(frame.allocateShared(getBytes(type)));
+    places.push_back(frame.allocateShared(getBytes(type)));
   isLast = frame.allocateShared(4);
-  workspace = frame.addSharedWorkspace(maxParts * 2 * stateBytes);
+  workspace = frame.addSharedWorkspace((maxParts + 2 * maxGroups) * stateBytes);
 }
 
 Value LookBack::i32(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); }
@@ -35,26 +35,28 @@ Value LookBack::compare(arith::CmpIPredicate predicate, Value x, Value y) {
 
 Value LookBack::sub(Value x, Value y) { return arith::SubIOp::create(b, loc, x, y); }
 
-Value LookBack::flag(Value distance) {
-  Value number =
-      arith::AddIOp::create(b, loc, sub(frame.block, distance), frame.constant(1)); // the count
-  return frame.gep(workspace, b.getI32Type(), number);
+Value LookBack::add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
+
+Value LookBack::flag(Value number) {
+  return frame.gep(workspace, b.getI32Type(), add(number, frame.constant(1))); // the count
 }
 
-Value LookBack::address(Value distance, Value kind, unsigned i) {
-  Value number = arith::AddIOp::create(
-      b, loc, arith::MulIOp::create(b, loc, sub(frame.block, distance), frame.constant(2)), kind);
-  Value offset = arith::AddIOp::create(
-      b, loc, arith::MulIOp::create(b, loc, number, frame.constant(stateBytes)),
-      frame.constant(KILN_RT_WORKSPACE_FLAGS + offsets[i]));
+Value LookBack::address(Value number, unsigned i) {
+  Value offset = add(arith::MulIOp::create(b, loc, number, frame.constant(stateBytes)),
+                     frame.constant(KILN_RT_WORKSPACE_FLAGS + offsets[i]));
   return frame.gep(workspace, b.getI8Type(), offset);
 }
 
-LookBack::State LookBack::load(Value distance, Value isLine) {
-  Value kind = arith::ExtUIOp::create(b, loc, b.getI64Type(), isLine);
+Value LookBack::groupState(Value group, Value isLine) {
+  Value pair = arith::MulIOp::create(b, loc, group, frame.constant(2));
+  return add(add(pair, frame.constant(maxParts)),
+             arith::ExtUIOp::create(b, loc, b.getI64Type(), isLine));
+}
+
+LookBack::State LookBack::load(Value number) {
   State state;
   for (auto [i, type] : llvm::enumerate(types))
-    state.push_back(memory.load(address(distance, kind, i), type, sym::Expr(0)));
+    state.push_back(memory.load(address(number, i), type, sym::Expr(0)));
   return state;
 }
 
@@ -68,43 +70,72 @@ static LLVM::InlineAsmOp emitOnFlag(DeviceFrame &frame, TypeRange results, Value
 }
 
 /// By one lane.
-void LookBack::publish(ValueRange state, int64_t what) {
-  Value here = frame.constant(0), kind = frame.constant(what - partKnown);
+void LookBack::publish(Value flagNumber, Value stateNumber, ValueRange state, int64_t what) {
   for (auto [i, value] : llvm::enumerate(state))
-    memory.store(address(here, kind, i), types[i], sym::Expr(0), value);
-  emitOnFlag(frame, TypeRange(), {flag(here), i32(what)}, "st.release.gpu.b32 [$0], $1;",
+    memory.store(address(stateNumber, i), types[i], sym::Expr(0), value);
+  emitOnFlag(frame, TypeRange(), {flag(flagNumber), i32(what)}, "st.release.gpu.b32 [$0], $1;",
              "l,r,~{memory}", publishAttrName);
 }
 
-LookBack::State LookBack::search(Value part, ValueRange start, Combine combine) {
+Value LookBack::wait(Value number) {
+  return emitOnFlag(frame, b.getI32Type(), flag(number),
+                    "{ .reg .pred waits; "
+                    "AGAIN: ld.acquire.gpu.b32 $0, [$1]; "
+                    "setp.eq.b32 waits, $0, 0; "
+                    "@waits nanosleep.u32 32; "
+                    "@waits bra AGAIN; }",
+                    "=r,l,~{memory}", lookAttrName)
+      .getResult(0);
+}
+
+LookBack::State LookBack::combineParts(Value rank, ValueRange otherwise, Combine combine) {
+  Value first = sub(frame.block, rank);
+  State sums = frame.emitWhere(compare(arith::CmpIPredicate::slt, warp.rank, rank), otherwise, [&] {
+    Value number = add(first, warp.rank);
+    wait(number);
+    return load(number);
+  });
+  // Each lane gets what comes before it from ever further away.
+  Value lane = arith::TruncIOp::create(b, loc, b.getI32Type(), warp.rank);
+  for (int64_t distance = 1; distance < warpSize; distance *= 2) {
+    Value isBehind = compare(arith::CmpIPredicate::sge, lane, i32(distance));
+    Value source = arith::SelectOp::create(b, loc, isBehind, sub(lane, i32(distance)), lane);
+    State others;
+    for (Value value : sums)
+      others.push_back(warp.shuffleFrom(value, source));
+    for (auto [sum, both] : llvm::zip(sums, combine(others, sums)))
+      sum = arith::SelectOp::create(b, loc, isBehind, both, sum);
+  }
+  // Where there are no parts nobody asks.
+  Value last = arith::TruncIOp::create(
+      b, loc, b.getI32Type(),
+      arith::MaxSIOp::create(b, loc, sub(rank, frame.constant(1)), frame.constant(0)));
+  for (Value &sum : sums)
+    sum = warp.shuffleFrom(sum, last);
+  return sums;
+}
+
+LookBack::State LookBack::search(Value before, Value count, ValueRange start, Combine combine) {
   Type i64 = b.getI64Type();
   Value one = frame.constant(1), none = frame.constant(-1), lanes = frame.constant(warpSize);
-  // The part that is the lane's in window `window`, of which the first one ends in front of this
-  // block's: lower lanes have those nearer by.
-  auto getPart = [&](Value window) {
-    Value skipped = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, window, lanes),
-                                          arith::AddIOp::create(b, loc, warp.rank, one));
-    return sub(part, skipped);
+  Value nearest = sub(count, one);
+  // The line's group that is the lane's in window `window`: lower lanes have those nearer by.
+  auto getGroup = [&](Value window) {
+    return sub(nearest, add(arith::MulIOp::create(b, loc, window, lanes), warp.rank));
   };
-  // From window to window, up to one with a part behind which the line is known; it is the nearest.
+  auto getNumber = [&](Value group) { return sub(before, sub(nearest, group)); };
+  // From window to window, up to one with a group behind which the line is known; it is the
+  // nearest.
   auto loop = scf::WhileOp::create(b, loc, TypeRange{i64, i64}, ValueRange{frame.constant(0)});
   {
     OpBuilder::InsertionGuard guard(b);
     Value window = b.createBlock(&loop.getBefore(), {}, TypeRange{i64}, {loc})->getArgument(0);
-    Value mine = getPart(window);
+    Value mine = getGroup(window);
     Value status =
         frame
-            .emitWhere(compare(arith::CmpIPredicate::sge, mine, frame.constant(0)), {i32(0)},
-                       [&]() -> State {
-                         return {emitOnFlag(frame, b.getI32Type(), flag(sub(part, mine)),
-                                            "{ .reg .pred waits; "
-                                            "AGAIN: ld.acquire.gpu.b32 $0, [$1]; "
-                                            "setp.eq.b32 waits, $0, 0; "
-                                            "@waits nanosleep.u32 32; "
-                                            "@waits bra AGAIN; }",
-                                            "=r,l,~{memory}", lookAttrName)
-                                     .getResult(0)};
-                       })
+            .emitWhere(
+                compare(arith::CmpIPredicate::sge, mine, frame.constant(0)), {i32(0)},
+                [&]() -> State { return {wait(add(getNumber(mine), frame.constant(maxParts)))}; })
             .front();
     Value known = arith::SelectOp::create(
         b, loc, compare(arith::CmpIPredicate::eq, status, i32(lineKnown)), mine, none);
@@ -116,31 +147,28 @@ LookBack::State LookBack::search(Value part, ValueRange start, Combine combine) 
     scf::ConditionOp::create(b, loc, compare(arith::CmpIPredicate::slt, known, frame.constant(0)),
                              ValueRange{window, known});
     Block *next = b.createBlock(&loop.getAfter(), {}, TypeRange{i64, i64}, {loc, loc});
-    scf::YieldOp::create(b, loc,
-                         ValueRange{arith::AddIOp::create(b, loc, next->getArgument(0), one)});
+    scf::YieldOp::create(b, loc, ValueRange{add(next->getArgument(0), one)});
   }
   Value last = loop.getResult(0), known = loop.getResult(1);
   // And back. Each lane reads what it has waited for.
-  Value numWindows = arith::AddIOp::create(b, loc, last, one);
+  Value numWindows = add(last, one);
   return frame.emitLoop(
-      frame.constant(0), numWindows, 1, start, [&](Value step, ValueRange before) -> State {
-        Value window = sub(last, step), mine = getPart(window);
+      frame.constant(0), numWindows, 1, start, [&](Value step, ValueRange soFar) -> State {
+        Value window = sub(last, step), mine = getGroup(window);
         State read = frame.emitWhere(compare(arith::CmpIPredicate::sge, mine, known), start, [&] {
-          return load(sub(part, mine), compare(arith::CmpIPredicate::eq, mine, known));
+          Value isLine = compare(arith::CmpIPredicate::eq, mine, known);
+          return load(groupState(getNumber(mine), isLine));
         });
-        Value left =
-            sub(part,
-                arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, window, lanes), known));
-        Value count = arith::MinSIOp::create(b, loc, lanes, left);
+        Value left = sub(count, add(arith::MulIOp::create(b, loc, window, lanes), known));
+        Value numRead = arith::MinSIOp::create(b, loc, lanes, left);
         return frame.emitLoop(
-            frame.constant(0), count, 1, before, [&](Value i, ValueRange state) -> State {
-              Value lane = sub(sub(count, one), i);
+            frame.constant(0), numRead, 1, soFar, [&](Value i, ValueRange state) -> State {
+              Value lane = sub(sub(numRead, one), i);
               Value source = arith::TruncIOp::create(b, loc, b.getI32Type(), lane);
               State next;
               for (Value value : read)
                 next.push_back(warp.shuffleFrom(value, source));
-              Value isFirst = compare(arith::CmpIPredicate::eq,
-                                      arith::AddIOp::create(b, loc, step, i), frame.constant(0));
+              Value isFirst = compare(arith::CmpIPredicate::eq, add(step, i), frame.constant(0));
               State both = combine(state, next);
               for (auto [value, alone] : llvm::zip(both, next))
                 value = arith::SelectOp::create(b, loc, isFirst, alone, value);
@@ -151,42 +179,64 @@ LookBack::State LookBack::search(Value part, ValueRange start, Combine combine) 
 
 LookBack::State LookBack::find(Value part, Value numBlocks, ValueRange start, ValueRange total,
                                Combine combine) {
-  Value zero = frame.constant(0);
+  Value zero = frame.constant(0), one = frame.constant(1), lanes = frame.constant(warpSize);
   frame.emitIf(compare(arith::CmpIPredicate::eq, warp.number, zero), [&] {
     Value isFirstLane = compare(arith::CmpIPredicate::eq, warp.rank, zero);
-    Value hasOthers = compare(arith::CmpIPredicate::ne, part, zero);
-    frame.emitIf(frame.both(isFirstLane, hasOthers), [&] { publish(total, partKnown); });
-    State before = frame.emitWhere(hasOthers, start, [&] { return search(part, start, combine); });
-    State behind = combine(before, total);
+    // The part's place in its group, the line's groups before that one, and the number of the last
+    // of these among all groups.
+    Value rank = arith::RemUIOp::create(b, loc, part, lanes);
+    Value count = arith::DivUIOp::create(b, loc, part, lanes);
+    Value group = arith::DivUIOp::create(b, loc, sub(frame.block, rank), lanes);
+    Value before = sub(group, one);
+    Value hasParts = compare(arith::CmpIPredicate::ne, rank, zero);
+    Value hasGroups = compare(arith::CmpIPredicate::ne, count, zero);
+    Value endsGroup = frame.both(
+        isFirstLane, compare(arith::CmpIPredicate::eq, rank, frame.constant(warpSize - 1)));
+    frame.emitIf(isFirstLane, [&] { publish(frame.block, frame.block, total, sumKnown); });
+    State parts =
+        frame.emitWhere(hasParts, total, [&] { return combineParts(rank, total, combine); });
+    State sum = combine(parts, total);
+    auto publishGroup = [&](ValueRange state, int64_t what) {
+      Value isLine = arith::ConstantIntOp::create(b, loc, what == lineKnown, 1);
+      publish(add(group, frame.constant(maxParts)), groupState(group, isLine), state, what);
+    };
+    frame.emitIf(frame.both(endsGroup, hasGroups), [&] { publishGroup(sum, sumKnown); });
+    State line =
+        frame.emitWhere(hasGroups, start, [&] { return search(before, count, start, combine); });
+    frame.emitIf(endsGroup, [&] { publishGroup(combine(line, sum), lineKnown); });
+    State found = combine(line, parts);
+    for (auto [value, alone] : llvm::zip(found, line))
+      value = arith::SelectOp::create(b, loc, hasParts, value, alone);
     // Other lanes have looked at flags before this one counts.
     NVVM::SyncWarpOp::create(b, loc, i32(-1));
     frame.emitIf(isFirstLane, [&] {
-      publish(behind, lineKnown);
-      Value limit =
-          arith::TruncIOp::create(b, loc, b.getI32Type(), sub(numBlocks, frame.constant(1)));
-      Value count = emitOnFlag(frame, b.getI32Type(), {workspace, limit},
-                               "atom.acq_rel.gpu.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}",
-                               countBlocksAttrName)
-                        .getResult(0);
+      Value limit = arith::TruncIOp::create(b, loc, b.getI32Type(), sub(numBlocks, one));
+      Value counted = emitOnFlag(frame, b.getI32Type(), {workspace, limit},
+                                 "atom.acq_rel.gpu.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}",
+                                 countBlocksAttrName)
+                          .getResult(0);
       Value last = arith::ExtUIOp::create(b, loc, b.getI32Type(),
-                                          compare(arith::CmpIPredicate::eq, count, limit));
+                                          compare(arith::CmpIPredicate::eq, counted, limit));
       LLVM::StoreOp::create(b, loc, last, isLast);
-      for (auto [place, value] : llvm::zip(found, before))
+      for (auto [place, value] : llvm::zip(places, found))
         memory.store(place, value.getType(), sym::Expr(0), value);
     });
   });
   frame.emitBarrier();
   Value lowers = compare(arith::CmpIPredicate::ne,
                          LLVM::LoadOp::create(b, loc, b.getI32Type(), isLast), i32(0));
-  frame.emitIf(lowers, [&] {
-    frame.emitLoop(frame.thread, numBlocks, frame.numThreads, {}, [&](Value i, ValueRange) {
-      Value number = arith::AddIOp::create(b, loc, i, frame.constant(1)); // behind the count
-      LLVM::StoreOp::create(b, loc, i32(0), frame.gep(workspace, b.getI32Type(), number));
+  auto lower = [&](Value count, Value first) {
+    frame.emitLoop(frame.thread, count, frame.numThreads, {}, [&](Value i, ValueRange) {
+      LLVM::StoreOp::create(b, loc, i32(0), flag(add(first, i)));
       return State();
     });
+  };
+  frame.emitIf(lowers, [&] {
+    lower(numBlocks, zero);
+    lower(arith::DivUIOp::create(b, loc, numBlocks, lanes), frame.constant(maxParts));
   });
   State before;
-  for (auto [place, type] : llvm::zip(found, types))
+  for (auto [place, type] : llvm::zip(places, types))
     before.push_back(memory.load(place, type, sym::Expr(0)));
   return before;
 }
