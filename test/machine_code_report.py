@@ -117,7 +117,8 @@ def maps():
         Entry("cumulative sums, f32, rows of 4096", lambda x: x.cumsum(-1), wide(F32, 4096), "scan"),
         Entry("cumulative sums, f32, a line of 2^24", lambda x: x.cumsum(-1), (zeros(1 << 24, dtype=F32),), "scan"),
         Entry("largest so far, f32, with positions", lambda x: tuple(x.cummax(-1)), (zeros(1 << 24, dtype=F32),), "scan"),
-        Entry("sort, f32, rows of 1024", lambda x: x.sort(-1)[0], wide(F32, 1024), "sort"),
+        *(Entry(f"sort, f32, rows of {n}", lambda x: x.sort(-1)[0], wide(F32, n), "sort") for n in (1024, 4096)),
+        Entry("tiles of a row of 2^20", lambda x: x.sort(-1)[0], (zeros(1 << 20, dtype=F32),), "merge"),
     ]
     return entries
 

@@ -90,7 +90,8 @@ public:
       for (auto [number, element] : llvm::enumerate(network.elements)) {
         Value place = network.getPlace(number);
         frame.emitIf(less(place, count), [&] {
-          LLVM::StoreOp::create(b, loc, element[i], frame.gep(result, type, place));
+          LLVM::StoreOp::create(b, loc, element[i], frame.gep(result, type, place),
+                                type.getIntOrFloatBitWidth() / 8);
         });
       }
     }

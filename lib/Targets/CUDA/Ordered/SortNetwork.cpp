@@ -10,6 +10,9 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
+/// Also the alignment, of which LLVM's own idea is less for 64 bits.
+static unsigned getBytes(Type type) { return type.getIntOrFloatBitWidth() / 8; }
+
 /// Bits of a lane's number.
 static constexpr int64_t laneBits = 5;
 static_assert(1 << laneBits == warpSize);
@@ -26,8 +29,7 @@ SortNetwork::SortNetwork(DeviceFrame &frame, TypeRange types, int64_t perThread)
       numChunks(llvm::divideCeil(placeBits, bits)) {
   int64_t places = int64_t(1) << placeBits;
   for (Type type : types)
-    shared.push_back(
-        frame.allocateShared((places + (places >> bits)) * type.getIntOrFloatBitWidth() / 8));
+    shared.push_back(frame.allocateShared((places + (places >> bits)) * getBytes(type)));
 }
 
 Value SortNetwork::getPlace(int64_t i) {
@@ -111,9 +113,10 @@ void SortNetwork::exchange(int64_t i, int64_t j, Direction direction) {
   Value isWrong = isGreater(elements[i], elements[j]);
   if (direction.descends)
     isWrong = arith::XOrIOp::create(b, loc, isWrong, direction.descends);
+  // LLVM would make a minimum and a maximum of two selects, each with a comparison of its own.
   for (auto [x, y] : llvm::zip_equal(elements[i], elements[j])) {
     Value less = arith::SelectOp::create(b, loc, isWrong, y, x);
-    y = arith::SelectOp::create(b, loc, isWrong, x, y);
+    y = arith::XOrIOp::create(b, loc, arith::XOrIOp::create(b, loc, x, y), less);
     x = less;
   }
 }
@@ -138,11 +141,12 @@ void SortNetwork::changeLayout(int64_t from, int64_t to) {
   sync(ofWarp && !isBlockReading); // others have read what was here before
   for (auto [i, element] : llvm::enumerate(elements))
     for (auto [number, value] : llvm::enumerate(element))
-      LLVM::StoreOp::create(b, loc, value, address(number, from, i));
+      LLVM::StoreOp::create(b, loc, value, address(number, from, i), getBytes(types[number]));
   sync(ofWarp);
   for (auto [i, element] : llvm::enumerate(elements))
     for (auto [number, value] : llvm::enumerate(element))
-      value = LLVM::LoadOp::create(b, loc, types[number], address(number, to, i));
+      value = LLVM::LoadOp::create(b, loc, types[number], address(number, to, i),
+                                   getBytes(types[number]));
   isBlockReading = !ofWarp;
 }
 
