@@ -23,7 +23,7 @@ METRICS = {
 }
 # What not every GPU counts under this name.
 MORE_METRICS = {"sm__inst_executed_pipe_tensor.sum": "tensor instructions"}
-KERNELS = "regex:^(map|contract|attention|scan|sort|scatter|repeat|strided_copy)"
+KERNELS = "regex:^(map|contract|attention|scan|sort|merge|scatter|repeat|strided_copy)"
 
 
 def find(tool, given):
