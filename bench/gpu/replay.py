@@ -19,7 +19,7 @@ import threading
 import time
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-SHARE = 8  # programs of a process
+SHARE = 24  # programs of a process
 
 
 def bits(value):

@@ -15,7 +15,7 @@ struct KnownTarget {
 /// One GPU of each architecture stands for all: A100, A40, L40S, H100 SXM, B200, RTX 5090. Shared
 /// memory is all but 1 KiB of a multiprocessor's; products are dense ones of f16, summed in f32.
 /// The rates are those that plans for H100 have been made with, for all of them, and so is what no
-/// column has: latencies and the like.
+/// column has: latencies and the like. A multiprocessor of an H200 has taken 56 bytes a cycle.
 ///
 /// Multiprocessors, shared memory and caches are what drivers report: those of A100, H100 and B200
 /// as XLA's GPU specifications have them (a100_sxm_40, h100_sxm, b200); of A40 as a6000 has them,
@@ -30,7 +30,7 @@ static constexpr KnownTarget knownTargets[] = {
     {"sm_80", 108, 163 << 10, 40 << 20, 1024, 40, 64, 1103},
     {"sm_86", 84, 99 << 10, 6 << 20, 512, 40, 64, 400},
     {"sm_89", 142, 99 << 10, 96 << 20, 512, 40, 64, 343},
-    {"sm_90", 132, 227 << 10, 50 << 20, 2048, 40, 64, 1909},
+    {"sm_90", 132, 227 << 10, 50 << 20, 2048, 40, 56, 1909},
     {"sm_100", 148, 227 << 10, 253 << 19, 4096, 40, 64, 4324},
     {"sm_120", 170, 99 << 10, 96 << 20, 256, 40, 64, 744},
 };

@@ -47,7 +47,7 @@ kernel.func @rows(%x: tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>>, %w: tensor<
 
 // Threads evaluate what is computed on the way, and copy windows.
 // CHECK: kernel.func @window_sm_90a(
-// CHECK-SAME: #cuda.wgmma<m = 64, n = 128, stages = 8, cluster = [2, 1], sharing = [5, 3]>
+// CHECK-SAME: #cuda.wgmma<m = 64, n = 128, stages = 8, cluster = [2, 1], sharing = [6, 3]>
 // CHECK: kernel.func @prologue_sm_90a(
 kernel.func @window(%x: tensor<32x28x28x64xbf16>, %w: tensor<128x3x3x64xbf16>) -> tensor<32x28x28x128xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [32, 28, 28] n [128] k [3, 3, 64] lhs {

@@ -36,7 +36,9 @@ static int64_t findMostKeys(kernel::AttentionOp op, int64_t features) {
     return isKnown ? 80 : 64;
   if (hasBias && features > 64)
     return isKnown ? 96 : 64;
-  return 128;
+  // On an H200 they take 0.97 (16384 keys of 128 features) and 0.93 (4096) of the time of blocks of 128
+  // keys. 160 take 0.91 and 0.96, but have no registers left where the last block is not full.
+  return isKnown && !hasBias && !op.getCausal() && features > 64 ? 144 : 128;
 }
 
 static int64_t chooseKeys(kernel::AttentionOp op, int64_t features) {
