@@ -700,8 +700,8 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
       status = kiln_cuda_kernel_failure(context);
     if (status == KILN_OK)
       status = check_libraries(context);
-    if (status != KILN_OK) /* a kernel that has not run leaves flags up */
-      kiln_cuda_drop_workspace(context);
+    if (status != KILN_OK && cuda->workspace == cuda->kept_workspace)
+      free_behind(context, &cuda->kept_workspace); /* a kernel that has not run leaves flags up */
   }
   return status;
 }
