@@ -44,7 +44,8 @@ static int32_t launch(kiln_context *context, CUevent *events, int64_t *start) {
 static int32_t tell(kiln_context *context, const CUevent *events, int64_t start) {
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   const kiln_cuda_sequence *pending = &kiln_cuda_context_of(context)->pending;
-  int64_t begin = start;
+  /* All steps have ended; the GPU's clock may say later. */
+  int64_t begin = start, now = kiln_now();
   for (uint32_t i = 0; i < pending->num_steps; ++i) {
     const kiln_cuda_step *step = &pending->steps[i];
     float milliseconds = 0;
@@ -54,6 +55,7 @@ static int32_t tell(kiln_context *context, const CUevent *events, int64_t start)
     /* A month at most, whatever the driver says. */
     bool is_time = milliseconds >= 0 && milliseconds < 2.6e9f;
     int64_t end = is_time ? start + (int64_t)((double)milliseconds * 1e6) : begin;
+    end = end < now ? end : now;
     if (step->number >= 0)
       kiln_profile_step(context, step->number, pending->addresses + step->first_address, step->grid,
                         KILN_PROFILE_DEVICE, begin, end);
