@@ -288,6 +288,7 @@ static CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
   return CUDA_SUCCESS;
 }
 PLAIN(cuStreamSynchronize, (CUstream stream))
+NUMBER(cuStreamGetId, (CUstream stream, unsigned long long *id), id)
 PLAIN(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))
 GIVES(cuStreamCreate, CUstream, (CUstream * stream, unsigned flags), stream, 1)
 TAKES(cuStreamDestroy_v2, (CUstream stream), stream)
