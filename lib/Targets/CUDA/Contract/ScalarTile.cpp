@@ -16,6 +16,7 @@
 // neighbouring lanes, or lanes that are 2 apart, read the same 16 bytes. Both operands need fewer
 // passes in this order than in that of rows.
 #include "CUDA/Contract/ContractTile.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <numeric>
 

@@ -115,7 +115,7 @@ private:
     Value right = least(add(left, of), length);
     Value numLeft = sub(right, left), numRight = least(sub(length, right), of);
     // Even warps find the beginning, odd ones the end.
-    Value places = frame.allocateShared(2 * 8);
+    Value places = frame.allocateShared(int64_t{2} * 8);
     Value side = arith::AndIOp::create(b, loc, warp.number, frame.constant(1));
     auto search = [&](Value side) {
       Value diagonal = add(inside, arith::MulIOp::create(b, loc, side, count));
