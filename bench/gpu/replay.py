@@ -22,36 +22,30 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 SHARE = 24  # programs of a process
 
 
-def bits(value):
-    import torch
-
-    value = torch.as_tensor(value).detach().cpu().resolve_conj().resolve_neg().contiguous()
-    return value.reshape(-1).view(torch.uint8)
-
-
 def compare(got, want, rtol, atol):
     import torch
 
-    dtype = None if isinstance(want, (torch.Tensor, bool)) else torch.float64 if isinstance(want, float) else torch.int64
-    got, want = torch.as_tensor(got).cpu(), torch.as_tensor(want, dtype=dtype)
+    got = got.cpu()
     if want.dtype.itemsize == 1 and want.dtype.is_floating_point and got.dtype == want.dtype:
         got, want = got.float(), want.float()
     torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True)
 
 
 def call(model, made, device):
-    """The results of one call, compared; the bits of them and of the inputs that the model writes."""
+    """The results of one call, compared; their bits."""
     import torch
 
+    from measure import bits
+
     inputs = [place(value, device) if isinstance(value, torch.Tensor) else value for value in made["inputs"]]
-    outputs = [value for value in model.run(inputs) if value is not None]
+    outputs = [torch.as_tensor(value) for value in model.run(inputs) if value is not None]
     assert len(outputs) == len(made["expected"]), f"{len(outputs)} outputs, expected {len(made['expected'])}"
     for got, want in zip(outputs, made["expected"]):
         compare(got, want, made["rtol"], made["atol"])
     for got, want in zip(inputs, made["written"]):
         if isinstance(want, torch.Tensor):
             compare(got, want, made["rtol"], made["atol"])
-    return [bits(value) for value in outputs]
+    return bits([value.cpu().resolve_conj().resolve_neg() for value in outputs])
 
 
 def place(value, device):
@@ -70,13 +64,14 @@ def run_program(folder):
     import torch
 
     from kiln._model import Model
+    from measure import have_same_bits
 
     calls = sorted(folder.glob("*.pt"), key=lambda path: int(path.stem))
     first = None
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
         model = Model(folder / "model.so")
         found = [value for path in calls for value in call(model, torch.load(path, weights_only=False), device)]
-        if first and not all(map(torch.equal, first, found)):
+        if first and not have_same_bits(first, found):
             return f"other bits with tensors on {device}"
         first = found
     return "right"

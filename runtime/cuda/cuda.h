@@ -155,8 +155,9 @@ void kiln_cuda_free_output(kiln_cuda_pool *pool, CUdeviceptr memory, CUstream st
 /* The bytes of a workspace for the program's kernels. */
 uint64_t kiln_cuda_count_workspace(const struct kiln_device *device);
 
-/* Sets its flags to zero, on the run's stream. */
-int32_t kiln_cuda_clear_workspace(kiln_context *context, CUdeviceptr workspace);
+/* Sets its flags to zero, on the run's stream; `failure` is the message for when that cannot be. */
+int32_t kiln_cuda_clear_workspace(kiln_context *context, CUdeviceptr workspace,
+                                  const char *failure);
 
 /* Gives the run one that stays for the next run on its stream, or false. */
 bool kiln_cuda_keep_workspace(kiln_context *context, uint64_t bytes);

@@ -31,15 +31,14 @@ int32_t kiln_cuda_open_pool(struct kiln_device *device) {
                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, device->device}};
   uint64_t keep = UINT64_MAX;
   CUresult result = driver->cuMemPoolCreate(&pool->memory, &properties);
-  if (result != CUDA_SUCCESS) {
-    free(pool);
-    return kiln_cuda_fail(driver, result, "the GPU has no memory pool");
-  }
-  result = driver->cuMemPoolSetAttribute(pool->memory, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+  bool is_made = result == CUDA_SUCCESS;
+  if (is_made)
+    result = driver->cuMemPoolSetAttribute(pool->memory, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
   if (result == CUDA_SUCCESS)
     result = driver->cuDevicePrimaryCtxRetain(&pool->context, device->device);
   if (result != CUDA_SUCCESS) {
-    driver->cuMemPoolDestroy(pool->memory);
+    if (is_made)
+      driver->cuMemPoolDestroy(pool->memory);
     free(pool);
     return kiln_cuda_fail(driver, result, "the GPU has no memory pool");
   }
@@ -55,19 +54,31 @@ kiln_cuda_pool *kiln_cuda_share_pool(kiln_cuda_pool *pool) {
   return pool;
 }
 
+/* Makes the pool's context current. Some thread may be recording a graph, into which what is done
+ * then does not go. `*mode` is for leave. */
+static bool enter(const kiln_cuda_pool *pool, int *mode) {
+  if (pool->driver->cuCtxPushCurrent_v2(pool->context) != CUDA_SUCCESS)
+    return false;
+  *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  pool->driver->cuThreadExchangeStreamCaptureMode(mode);
+  return true;
+}
+
+static void leave(const kiln_cuda_pool *pool, int mode) {
+  CUcontext context;
+  pool->driver->cuThreadExchangeStreamCaptureMode(&mode);
+  pool->driver->cuCtxPopCurrent_v2(&context);
+}
+
 /* Everything in it has been freed, which streams may not have come to yet. */
 static void destroy(kiln_cuda_pool *pool) {
   const kiln_cuda_driver *driver = pool->driver;
-  CUcontext context;
-  if (driver->cuCtxPushCurrent_v2(pool->context) == CUDA_SUCCESS) {
-    /* Some thread may be recording a graph, into which this does not go. */
-    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    driver->cuThreadExchangeStreamCaptureMode(&mode);
+  int mode;
+  if (enter(pool, &mode)) {
     driver->cuCtxSynchronize(); /* after an error of it nothing runs any more */
     if (!atomic_load_explicit(&pool->is_kept, memory_order_relaxed))
       driver->cuMemPoolDestroy(pool->memory);
-    driver->cuThreadExchangeStreamCaptureMode(&mode);
-    driver->cuCtxPopCurrent_v2(&context);
+    leave(pool, mode);
   }
   driver->cuDevicePrimaryCtxRelease_v2(pool->device);
   free(pool);
@@ -98,18 +109,14 @@ static bool is_legacy(CUstream stream) { return (uintptr_t)stream <= 1; }
  * it back on; another one may be destroyed by now, so that all that uses the memory has to end. */
 void kiln_cuda_free_output(kiln_cuda_pool *pool, CUdeviceptr memory, CUstream stream) {
   const kiln_cuda_driver *driver = pool->driver;
-  CUcontext context;
-  if (driver->cuCtxPushCurrent_v2(pool->context) != CUDA_SUCCESS) {
+  int mode;
+  if (!enter(pool, &mode)) {
     kiln_cuda_lose_memory(pool);
     return;
   }
-  /* Some thread may be recording a graph, into which this does not go. */
-  int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver->cuThreadExchangeStreamCaptureMode(&mode);
   if (!is_legacy(stream) || driver->cuMemFreeAsync(memory, stream) != CUDA_SUCCESS) {
     driver->cuCtxSynchronize(); /* after an error of it nothing runs any more */
     driver->cuMemFree_v2(memory);
   }
-  driver->cuThreadExchangeStreamCaptureMode(&mode);
-  driver->cuCtxPopCurrent_v2(&context);
+  leave(pool, mode);
 }

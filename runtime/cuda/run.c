@@ -557,7 +557,7 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
   context->run.arena = kiln_cuda_pointer(cuda->memory);
   if (has_own) {
     cuda->workspace = cuda->memory + workspace;
-    status = kiln_cuda_clear_workspace(context, cuda->workspace);
+    status = kiln_cuda_clear_workspace(context, cuda->workspace, "cannot prepare a run's memory");
     if (status != KILN_OK)
       return status;
   }

@@ -39,8 +39,7 @@ static int32_t reserve_workspace(kiln_context *context) {
     return check(context, result, "no memory on the GPU for sums that blocks share");
   }
   cuda->workspace = cuda->memory;
-  result = driver->cuMemsetD32Async(cuda->workspace, 0, KILN_RT_WORKSPACE_FLAGS / 4, cuda->stream);
-  return check(context, result, "cannot prepare a kernel's memory");
+  return kiln_cuda_clear_workspace(context, cuda->workspace, "cannot prepare a kernel's memory");
 }
 
 /* A failure that has a message, which the step's status does not replace. */

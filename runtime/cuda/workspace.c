@@ -24,12 +24,12 @@ uint64_t kiln_cuda_count_workspace(const struct kiln_device *device) {
   return (KILN_RT_WORKSPACE_FLAGS + bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
 }
 
-int32_t kiln_cuda_clear_workspace(kiln_context *context, CUdeviceptr workspace) {
+int32_t kiln_cuda_clear_workspace(kiln_context *context, CUdeviceptr workspace,
+                                  const char *failure) {
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   CUresult result = driver->cuMemsetD32Async(workspace, 0, KILN_RT_WORKSPACE_FLAGS / 4,
                                              kiln_cuda_context_of(context)->stream);
-  return result == CUDA_SUCCESS ? KILN_OK
-                                : kiln_cuda_fail(driver, result, "cannot prepare a run's memory");
+  return result == CUDA_SUCCESS ? KILN_OK : kiln_cuda_fail(driver, result, failure);
 }
 
 /* A number that no other stream of the process has or gets; its address may be another one's later.
@@ -50,7 +50,8 @@ bool kiln_cuda_keep_workspace(kiln_context *context, uint64_t bytes) {
   if (!cuda->kept_workspace) {
     if (kiln_cuda_allocate(device, &cuda->kept_workspace, bytes, cuda->stream) != CUDA_SUCCESS)
       return false;
-    if (kiln_cuda_clear_workspace(context, cuda->kept_workspace) != KILN_OK) {
+    if (kiln_cuda_clear_workspace(context, cuda->kept_workspace, "cannot prepare a run's memory") !=
+        KILN_OK) {
       kiln_cuda_drop_workspace(context);
       return false;
     }

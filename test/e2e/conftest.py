@@ -192,7 +192,13 @@ class Compiled:
     def check(self, inputs, rtol, atol):
         eager_inputs, inputs = clone(inputs), clone(inputs)
         with torch.no_grad():
-            expected = leaves(self.module(*eager_inputs))
+            expected = [
+                torch.as_tensor(
+                    want,
+                    dtype=None if isinstance(want, (torch.Tensor, bool)) else torch.float64 if isinstance(want, float) else torch.int64,
+                )
+                for want in leaves(self.module(*eager_inputs))
+            ]
         flat = list(leaves(inputs))
         if self.package:
             self.package.add(clone(flat), expected, leaves(eager_inputs), rtol, atol)
@@ -200,11 +206,7 @@ class Compiled:
         self.model.allocator.check()
         assert len(actual) == len(expected)
         for got, want in zip(actual, expected):
-            want = torch.as_tensor(
-                want, dtype=None if isinstance(want, (torch.Tensor, bool)) else torch.float64 if isinstance(want, float) else torch.int64
-            )
-            got = torch.as_tensor(got)
-            torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True)
+            torch.testing.assert_close(torch.as_tensor(got), want, rtol=rtol, atol=atol, equal_nan=True)
         for got, recorded in zip(actual, (r for r in self.recorded_outputs() if r is not None)):
             if isinstance(recorded, torch.Tensor) and isinstance(got, torch.Tensor):
                 assert_strides(got, recorded)

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// What memory is read by.
+/// Bytes of memory that are read together.
 static constexpr int64_t sectorBytes = 32;
 
 static bool hasNestedRegions(Region &region) {

@@ -42,7 +42,7 @@ void WarpgroupPlan::fitRows(const ContractDims &dims, const WarpgroupOperands &o
   auto rows = dims.m.constant();
   if (inTensorMemory || !rows || !operands.lhs.view || operands.lhs.alongRows)
     return;
-  // What tensor cores read instead of rows is the rest of the place: nobody writes it meanwhile.
+  // Tensor cores read the rest of the place instead of rows: nobody writes it meanwhile.
   int64_t least = std::max(*rows, blockM() - blockN);
   // Each block of a cluster copies whole patterns.
   constexpr int64_t patternRows = patternBytes / lineBytes;
@@ -190,7 +190,7 @@ static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
   int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / target.getProducts();
   // A warpgroup waits for operands, asks for products and lets go of a place, whatever their size.
   int64_t ask = plan.cluster.count() > 1 ? clusterStep : 2 * target.getProductLatency();
-  // What is outside of the product is not read.
+  // Rows outside of the product are not read.
   int64_t outside = std::max(int64_t{0}, plan.leftRows - codegen::estimate(dims.m));
   int64_t copied = plan.copiedBytes() - outside / plan.cluster.n * lineBytes;
   int64_t leave = copied * std::min(blocks, multiprocessors) / cacheBytesPerCycle;
@@ -233,8 +233,8 @@ static int64_t estimateMemory(const ContractDims &dims, const WarpgroupOperands 
 }
 
 namespace {
-/// What a product takes: cycles of all, and whether those of memory are most of them, with all
-/// tiles whole.
+/// The cycles that a product takes, and whether those of memory are most of them, with all tiles
+/// whole.
 struct Estimate {
   int64_t cycles;
   bool isMemory;
@@ -322,7 +322,7 @@ static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func, const Warpgroup
       plan.stages = countStages(plan, target);
       plan.registers = chooseRegisters(plan, operands);
       int64_t cycles = estimate(plan, op, dims, operands, target).cycles;
-      // Where memory is the limit, more blocks gain nothing; and without flags none are set to zero.
+      // More blocks gain nothing where memory is the limit, and without flags none are set to zero.
       bool isKnown = plan.tiles(dims).isConstant() && plan.steps(dims).isConstant();
       WarpgroupPlan whole = plan;
       whole.sharing = {never, never};

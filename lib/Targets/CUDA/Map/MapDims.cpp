@@ -198,7 +198,7 @@ void MapDims::findWalks(kernel::MapOp map) {
     return;
   unsigned rank = domain.size();
   using codegen::Walk;
-  // Whether neighbours along `dim` are neighbours in some memory that is reduced; what is the same
+  // True if neighbours along `dim` are neighbours in some memory that is reduced; what is the same
   // for all of them counts on neither side.
   auto isAlong = [&](sym::Expr dim) {
     bool alongRows = false, alongReduced = false;
