@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 
 import torch
 from machine import Compiled, interleave, profile
@@ -67,13 +68,16 @@ def largest(inputs):
     return max((value for value in inputs if isinstance(value, torch.Tensor)), key=lambda value: value.numel())
 
 
-def compile_aoti(module, inputs):
-    exported = torch.export.export(module, tuple(inputs))
-    return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(exported, inductor_configs={"max_autotune": True}))
+def load_aoti(name, folder):
+    """What aoti.py has made."""
+    reason = folder / f"{name}.json"
+    if reason.exists():
+        raise RuntimeError(json.loads(reason.read_text()))
+    return torch._inductor.aoti_load_package(str(folder / f"{name}.pt2"))
 
 
-def peers(program, module, inputs, machine, wanted):
-    """(name -> call, of those that work here; name -> why another one does not). What compiles does so when it is first called."""
+def peers(program, module, inputs, machine, wanted, load):
+    """(name -> call, of those that work here; name -> why another one does not). What compiles does so when it is first called, but AOTInductor has: `load` loads what it has made."""
     calls = {"eager": lambda: module}
     if program.part == "memory":
         copied = largest(inputs)
@@ -104,7 +108,7 @@ def peers(program, module, inputs, machine, wanted):
             if "autotune" in wanted:
                 calls["max-autotune"] = lambda: torch.compile(module, mode="max-autotune-no-cudagraphs")
         if program.part in ("models", "decode") and "aoti" in wanted:
-            calls["aoti"] = lambda: compile_aoti(module, inputs)
+            calls["aoti"] = load
     works, failed = {}, {}
     while calls:
         name = next(iter(calls))
@@ -115,17 +119,19 @@ def peers(program, module, inputs, machine, wanted):
             works[name] = lambda call=call: call(*inputs)
         except Exception as problem:  # whatever a peer throws
             failed[name] = f"{type(problem).__name__}: {str(problem).splitlines()[0][:200]}" if str(problem) else type(problem).__name__
-            if name == "aoti" and "max-autotune" not in {**works, **failed}:  # it needs a compiler of C++, Triton's kernels do not
-                calls["max-autotune"] = lambda: torch.compile(module, mode="max-autotune-no-cudagraphs")
     return works, failed
+
+
+def make(program, machine):
+    """(module, inputs), with the same values in every process."""
+    torch.manual_seed(1)
+    module, inputs = program.make()
+    return module.to(machine.name).eval(), [move(value, machine.name) for value in inputs]
 
 
 def prepare(program, entry, package, machine, scratch):
     """(module, inputs, the compiled model and inputs of its own), all where the machine computes."""
-    torch.manual_seed(1)
-    module, inputs = program.make()
-    module = module.to(machine.name).eval()
-    inputs = [move(value, machine.name) for value in inputs]
+    module, inputs = make(program, machine)
     own = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
     return module, inputs, Compiled(package, entry, module, own, machine, scratch)
 
@@ -182,7 +188,7 @@ def measure(program, entry, package, machine, scratch, options):
             return
         row.update(ms=interleave(machine, {"kiln": compiled}, options.seconds / 4)["kiln"])
         yield row
-        works, failed = peers(program, module, inputs, machine, options.peers)
+        works, failed = peers(program, module, inputs, machine, options.peers, lambda: load_aoti(entry["name"], options.aoti))
         times = interleave(machine, {"kiln": compiled, **works}, options.seconds)
         # Thousands of runs later, in the order and at the rate at which they are timed.
         row["repeats"] = row["repeats"] and have_same_bits(run_again(inputs, compiled, machine, outputs), first)

@@ -160,7 +160,18 @@ def main():
         json.dumps({"tiny": options.tiny, "arch": arch, "commit": commit, "programs": made, "ladder": ladder}, indent=1)
     )
     shutil.copytree(ROOT / "python" / "kiln", options.out / "kiln", ignore=shutil.ignore_patterns("__pycache__"))
-    for script in ("run", "ladder.py", "programs.py", "machine.py", "measure.py", "replay.py", "seeded.py", "tools.py", "report.py"):
+    for script in (
+        "run",
+        "ladder.py",
+        "programs.py",
+        "machine.py",
+        "measure.py",
+        "replay.py",
+        "seeded.py",
+        "tools.py",
+        "report.py",
+        "aoti.py",
+    ):
         shutil.copy(FOLDER / script, options.out)
     tree = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True).stdout.split("\0")
     beside = sum((ROOT / name).stat().st_size for name in tree if name and (ROOT / name).is_file())

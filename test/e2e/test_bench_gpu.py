@@ -145,7 +145,7 @@ def test_no_driver(package, tmp_path, monkeypatch):
 
 
 def test_peers(monkeypatch):
-    """Where AOTInductor finds no compiler of C++, what it would have tuned is measured without it."""
+    """A peer that does not work here is left out."""
     monkeypatch.syspath_prepend(FOLDER)
     import measure
     from programs import Program
@@ -156,15 +156,30 @@ def test_peers(monkeypatch):
         def synchronize(self):
             pass
 
-    def fail(module, inputs):
+    def fail():
         raise RuntimeError("no compiler\nanywhere")
 
-    monkeypatch.setattr(measure, "compile_aoti", fail)
     monkeypatch.setattr(measure.torch, "compile", lambda module, mode=None: module)
-    works, failed = measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), ["compile", "aoti"])
-    assert {name: call() for name, call in works.items()} == {"eager": 3, "torch.compile": 3, "max-autotune": 3}
+    works, failed = measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), ["compile", "aoti"], fail)
+    assert {name: call() for name, call in works.items()} == {"eager": 3, "torch.compile": 3}
     assert failed == {"aoti": "RuntimeError: no compiler"}
-    assert list(measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), [])[0]) == ["eager"]
+    assert list(measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), [], fail)[0]) == ["eager"]
+
+
+def test_aoti(tmp_path, monkeypatch):
+    """What AOTInductor compiles beside others is loaded; of what fails or takes too long, the reason is."""
+    monkeypatch.syspath_prepend(FOLDER)
+    import aoti
+    import measure
+
+    commands = {"good": f"touch {tmp_path}/good.pt2", "bad": "echo no such op; exit 3", "slow": "sleep 60"}
+    compilers = aoti.Compilers(lambda name: ["sh", "-c", commands[name]], list(commands), tmp_path)
+    compilers.wait(2)
+    monkeypatch.setattr(measure.torch._inductor, "aoti_load_package", lambda path: path)
+    assert measure.load_aoti("good", tmp_path) == str(tmp_path / "good.pt2")
+    for name, reason in (("bad", "ended with 3 within 2 s: no such op"), ("slow", "ended with -9")):
+        with pytest.raises(RuntimeError, match=reason):
+            measure.load_aoti(name, tmp_path)
 
 
 TOOL = """#!/bin/sh
