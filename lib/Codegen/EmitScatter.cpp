@@ -245,6 +245,17 @@ private:
 };
 } // namespace
 
+bool codegen::haveOrderedPlaces(kernel::ScatterOp scatter) {
+  ScatterDims dims(scatter, /*inPlace=*/true);
+  ValueRange yielded = scatter.getUpdate().front().getTerminator()->getOperands();
+  auto isShared = [&](Value value) {
+    return llvm::none_of(llvm::seq<int64_t>(0, dims.targets),
+                         [&](int64_t dim) { return dependsOnDim(value, dim); });
+  };
+  return !dims.placesAreRows && !sym::product(dims.placeExtents()).isConstant(1) &&
+         llvm::all_of(yielded.drop_back(), isShared);
+}
+
 FailureOr<KernelPlan> codegen::planScatter(kernel::FuncOp func, const CPUInfo &target) {
   auto scatter = cast<kernel::ScatterOp>(func.getRoot());
   if (failed(verifyValueTypes(scatter)))

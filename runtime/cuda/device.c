@@ -325,7 +325,7 @@ static int32_t choose_device(struct kiln_device *device) {
   device->runs_variants = (device->architecture == 90 || device->architecture == 100) &&
                           !(variants && strcmp(variants, "0") == 0);
   const char *overlap = getenv("KILN_CUDA_OVERLAP");
-  device->overlaps = device->architecture >= 90 && overlap && strcmp(overlap, "1") == 0 &&
+  device->overlaps = device->architecture >= 90 && !(overlap && strcmp(overlap, "0") == 0) &&
                      driver->cuLaunchKernelEx && driver->cuGraphAddDependencies_v2;
   return KILN_OK;
 }

@@ -102,6 +102,7 @@ void copy_emulated(void **arguments) {
     to_span += (sizes[d] - 1) * to_strides[d];
     from_span += (sizes[d] - 1) * from_strides[d];
   }
+  kiln_emulator_grid_wait();
   kiln_emulator_buffer(to, to_span * item);
   kiln_emulator_buffer(from, from_span * item);
   if (i >= numbers[0])

@@ -305,6 +305,20 @@ LogicalResult MergeScheduleAttr::verify(EmitError emitError, int64_t threads, in
   return verifyPower(emitError, "elements", elements, 32);
 }
 
+LogicalResult ScatterScheduleAttr::verify(EmitError emitError, int64_t threads, int64_t places,
+                                          int64_t batch) {
+  constexpr int64_t most = 1024;
+  if (failed(verifyThreads(emitError, threads)) ||
+      failed(verifyPower(emitError, "places", places, most)) ||
+      failed(verifyPower(emitError, "batch", batch, most)))
+    return failure();
+  int64_t elements = places * batch;
+  if (elements % threads || elements > 16 * threads)
+    return emitError() << "places = " << places << " times batch = " << batch
+                       << " have to be 1 to 16 elements for each of " << threads << " threads";
+  return success();
+}
+
 LogicalResult GroupScheduleAttr::verify(EmitError emitError, int64_t threads) {
   return verifyThreads(emitError, threads);
 }

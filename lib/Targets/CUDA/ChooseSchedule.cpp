@@ -152,7 +152,10 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
               return isTasks(func, !isBlockSort(sort)) ? planTasks(func) : planSort(func);
             })
             .Case([&](kernel::MergeOp) { return planMerge(func); })
-            .Case<kernel::ScatterOp, kernel::RepeatOp>([&](auto) { return planTasks(func); })
+            .Case([&](kernel::ScatterOp) {
+              return isTasks(func, !isPlaceScatter(func)) ? planTasks(func) : planScatter(func);
+            })
+            .Case([&](kernel::RepeatOp) { return planTasks(func); })
             .Default([&](Operation *op) -> Planned {
               return op->emitError("cannot be compiled for CUDA yet: there is no code for ")
                      << op->getName();

@@ -32,7 +32,7 @@ bool cuda::mayBePart(kernel::FuncOp func) {
            !TransposePlan::choose(map, dims);
   }
   auto scatter = dyn_cast<kernel::ScatterOp>(root);
-  return scatter &&
+  return scatter && !isPlaceScatter(func) &&
          areFew(sym::product(scatter.getBatch().getSizes()) *
                 sym::product(scatter.getPlaces().getSizes())) &&
          (func.getUpdates() || areFew(sym::product(sym::getShape(scatter.getResult()))));

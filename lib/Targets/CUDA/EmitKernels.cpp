@@ -18,9 +18,28 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-void cuda::emitGridOrder(OpBuilder &builder, Location loc) {
-  for (auto kind : {NVVM::GridDepActionKind::launch_dependents, NVVM::GridDepActionKind::wait})
-    NVVM::GriddepcontrolOp::create(builder, loc, kind);
+/// Lets the blocks of the next kernel come as soon as all of this one have begun, if these are few.
+/// Otherwise those that come early would all be on the multiprocessors that have room first. A
+/// variant fills its multiprocessors to the end.
+static void emitTrigger(DeviceFrame &frame) {
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  int64_t most = getTarget(frame.func).getMultiprocessors();
+  std::optional<int64_t> blocks = codegen::getGrid(frame.func).constant();
+  if (frame.func->hasAttr(variantAttrName) || (blocks && *blocks > most))
+    return;
+  Value areFew;
+  if (!blocks)
+    areFew = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ule,
+                                   NVVM::GridDimXOp::create(b, loc, b.getI32Type()),
+                                   arith::ConstantIntOp::create(b, loc, most, 32));
+  frame.emitIf(areFew, [&] {
+    NVVM::GriddepcontrolOp::create(b, loc, NVVM::GridDepActionKind::launch_dependents);
+  });
+}
+
+void cuda::emitGridWait(OpBuilder &builder, Location loc) {
+  NVVM::GriddepcontrolOp::create(builder, loc, NVVM::GridDepActionKind::wait);
 }
 
 LogicalResult cuda::emitRoot(DeviceFrame &frame) {
@@ -48,6 +67,8 @@ LogicalResult cuda::emitRoot(DeviceFrame &frame) {
     return emitScan(frame, cast<kernel::ScanOp>(root));
   if (isa<SortScheduleAttr>(schedule))
     return emitSort(frame, cast<kernel::SortOp>(root));
+  if (isa<ScatterScheduleAttr>(schedule))
+    return emitScatter(frame, cast<kernel::ScatterOp>(root));
   return emitTasks(frame, root);
 }
 
@@ -126,7 +147,8 @@ struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
         return failure();
       DeviceFrame frame(kernel, symbols);
       function = frame.function;
-      emitGridOrder(frame.builder, frame.loc);
+      emitTrigger(frame);
+      emitGridWait(frame.builder, frame.loc);
       if (failed(emitRoot(frame)))
         return failure();
       frame.emitFailures();

@@ -143,6 +143,13 @@ static void addMerges(MergeScheduleAttr base, Candidates &candidates) {
       candidates.add<MergeScheduleAttr>(threads, block / threads);
 }
 
+static void addScatters(ScatterScheduleAttr base, Candidates &candidates) {
+  for (int64_t places : around(base.getPlaces()))
+    for (int64_t batch : around(base.getBatch()))
+      for (int64_t threads : around(base.getThreads()))
+        candidates.add<ScatterScheduleAttr>(threads, places, batch);
+}
+
 static void addTasks(Candidates &candidates) {
   for (int64_t threads : {32, 64, 128, 256})
     candidates.add<TasksScheduleAttr>(threads);
@@ -165,6 +172,7 @@ cuda::enumerateSchedules(kernel::FuncOp func, kernel::ScheduleAttrInterface base
       .Case([&](ScanScheduleAttr scan) { addScans(scan, candidates); })
       .Case([&](SortScheduleAttr sort) { addSorts(sort, candidates); })
       .Case([&](MergeScheduleAttr merge) { addMerges(merge, candidates); })
+      .Case([&](ScatterScheduleAttr scatter) { addScatters(scatter, candidates); })
       .Case([&](TasksScheduleAttr) { addTasks(candidates); });
   return llvm::to_vector(candidates.get());
 }

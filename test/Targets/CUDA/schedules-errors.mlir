@@ -225,6 +225,16 @@ module attributes {test.schedule = #cuda.merge<threads = 64, elements = 3>} {}
 
 // -----
 
+// expected-error @below {{batch = 2048, which has to be a power of two up to 1024}}
+module attributes {test.schedule = #cuda.scatter<threads = 256, places = 1, batch = 2048>} {}
+
+// -----
+
+// expected-error @below {{places = 2 times batch = 64 have to be 1 to 16 elements for each of 256 threads}}
+module attributes {test.schedule = #cuda.scatter<threads = 256, places = 2, batch = 64>} {}
+
+// -----
+
 // expected-error @below {{a block of 0 threads, which have to be whole warps of 32, up to 1024}}
 module attributes {test.schedule = #cuda.tasks<threads = 0>} {}
 

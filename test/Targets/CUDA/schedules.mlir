@@ -22,6 +22,8 @@ module attributes {
   test.scalar_attention = #cuda.scalar_attention<warps = 4, rows = 8>,
   // CHECK-SAME: test.scan = #cuda.scan<threads = 64, elements = 4, parts = false>
   test.scan = #cuda.scan<threads = 64, elements = 4, parts = false>,
+  // CHECK-SAME: test.scatter = #cuda.scatter<threads = 256, places = 4, batch = 256>
+  test.scatter = #cuda.scatter<threads = 256, places = 4, batch = 256>,
   // CHECK-SAME: test.sort = #cuda.sort<threads = 512, places = 0>
   test.sort = #cuda.sort<threads = 512, places = 0>,
   // CHECK-SAME: test.tasks = #cuda.tasks<threads = 64>

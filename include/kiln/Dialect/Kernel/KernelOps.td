@@ -398,7 +398,7 @@ def Kernel_ScatterOp : Kernel_Op<"scatter",
     ```mlir
     // y = x.index_add(0, index, source)
     %y = kernel.scatter batch [64] targets [100] places [7] perm [1, 0] init {
-      %old = kernel.read %x (d0, d1) -> (d1, d0) : tensor<100x64xf32> -> f32
+      %old = kernel.read %x (d0, d1, d2) -> (d1, d0) : tensor<100x64xf32> -> f32
       kernel.yield %old : f32
     } update {
       %at = kernel.read %index (d0, d1, d2) -> (d2) : tensor<7xi64> -> i64

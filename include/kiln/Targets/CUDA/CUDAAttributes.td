@@ -273,6 +273,15 @@ def CUDA_MergeSchedule : CUDA_Schedule<"Merge", "merge", "MergeOp"> {
   let parameters = (ins "int64_t":$threads, "int64_t":$elements);
 }
 
+def CUDA_ScatterSchedule : CUDA_Schedule<"Scatter", "scatter", "ScatterOp"> {
+  let summary = "blocks have some of the places, and write what no later place writes over";
+  let description = [{
+    `#cuda.scatter<threads = 256, places = 4, batch = 256>`: a block has 4 neighbouring places, and 256 neighbouring elements
+    of the batch. It reads the targets of all later places, to find which of its own are written over.
+  }];
+  let parameters = (ins "int64_t":$threads, "int64_t":$places, "int64_t":$batch);
+}
+
 def CUDA_TasksSchedule : CUDA_Schedule<"Tasks", "tasks", "ScanOp, ScatterOp, SortOp, RepeatOp"> {
   let summary = "threads run what are tasks on a CPU";
   let description = [{

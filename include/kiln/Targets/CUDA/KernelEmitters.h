@@ -78,6 +78,10 @@ bool isBlockSort(kernel::SortOp sort);
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planMerge(kernel::FuncOp func);
+/// Whether the last of several places that write one element may be found before any of them is
+/// written.
+bool isPlaceScatter(kernel::FuncOp func);
+mlir::FailureOr<KernelPlan> planScatter(kernel::FuncOp func);
 /// Threads of a group's blocks: those of a product of few rows.
 constexpr int64_t groupThreads = 256;
 /// A kernel that holds others. Plans and schedules its parts, too.
@@ -88,7 +92,7 @@ bool isReadWhereWritten(kernel::FuncOp producer, kernel::FuncOp part, mlir::Bloc
 /// True if `func` may be a part of a group: it is small, and its blocks may have as many threads as
 /// others'.
 bool mayBePart(kernel::FuncOp func);
-/// Scatters, repeats, and the other scans and sorts: each thread runs one task of the CPU's kernel.
+/// Repeats, and the other scans, scatters and sorts: each thread runs one task of the CPU's kernel.
 mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func, std::optional<int64_t> threads = {});
 
 /// A buffer's elements as hardware that copies boxes of them is told (a tensor map). Innermost dim
@@ -161,12 +165,12 @@ mlir::LogicalResult emitAttention(DeviceFrame &frame, kernel::AttentionOp attent
 mlir::LogicalResult emitScan(DeviceFrame &frame, kernel::ScanOp scan);
 mlir::LogicalResult emitSort(DeviceFrame &frame, kernel::SortOp sort);
 mlir::LogicalResult emitMerge(DeviceFrame &frame, kernel::MergeOp merge);
+mlir::LogicalResult emitScatter(DeviceFrame &frame, kernel::ScatterOp scatter);
 mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
 
-/// The beginning of every kernel: the blocks of the next one may come where there is room (on GPUs
-/// of compute capability 9.0 on, where the host says so), and nothing is read or written before all
-/// kernels before this one have ended.
-void emitGridOrder(mlir::OpBuilder &builder, mlir::Location loc);
+/// Before anything is read or written in memory: waits until all kernels before this one have ended.
+/// On GPUs before compute capability 9.0, where none begins earlier, that is nothing.
+void emitGridWait(mlir::OpBuilder &builder, mlir::Location loc);
 
 /// The threads that planning gave the kernel; 0: it runs on the host.
 int64_t getThreads(kernel::FuncOp func);

@@ -58,7 +58,7 @@ void cuda::addCopyKernel(ModuleOp module) {
 
   Block *entry = function.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
-  emitGridOrder(b, loc);
+  emitGridWait(b, loc);
   Value to = entry->getArgument(0), from = entry->getArgument(1);
   auto number = [&](int64_t i) { return entry->getArgument(2 + i); };
   auto constant = [&](int64_t value) -> Value {
