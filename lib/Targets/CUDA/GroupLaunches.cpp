@@ -130,43 +130,55 @@ public:
 private:
   //===-- Who belongs together ----------------------------------------------------------------===//
 
-  /// Moves `launch` up to a group whose launches it need not wait for.
+  /// Moves `launch` up to the first group whose launches it need not wait for: what only waits for it
+  /// can then come up, too.
   bool join(LaunchOp launch) {
+    std::optional<size_t> first;
     Access own = *Access::of(launch);
     for (Operation *op = launch->getPrevNode(); op;) {
       std::optional<Access> access = Access::of(op);
       if (!access)
-        return false;
+        break;
       auto number = numbers.find(op);
       if (number == numbers.end()) {
         if (dependsOn(own, *access))
-          return false;
+          break;
         op = op->getPrevNode();
         continue;
       }
       Group &group = groups[number->second];
-      bool isOrdered = false;
-      for (LaunchOp member : group.divided) {
-        // Calls that compute the same would be taken for one.
-        if (member.getKernel() == launch.getKernel() && member.getIns() == launch.getIns())
-          return false;
-        if (dependsOn(own, *Access::of(member))) {
-          if (!comesAfter(launch, member))
-            return false;
-          isOrdered = true;
-        }
-      }
-      if (group.divided.size() < maxParts) {
-        moveAfter(launch, group);
-        numbers[launch] = number->second;
-        group.divided.push_back(launch);
-        return true;
-      }
-      if (isOrdered)
-        return false;
+      Relation relation = relate(launch, own, group);
+      if (relation != Relation::Behind && group.divided.size() < maxParts)
+        first = number->second;
+      if (relation != Relation::Free)
+        break;
       op = group.divided.front()->getPrevNode();
     }
-    return false;
+    if (!first)
+      return false;
+    Group &group = groups[*first];
+    moveAfter(launch, group);
+    numbers[launch] = *first;
+    group.divided.push_back(launch);
+    return true;
+  }
+
+  /// A launch may come before a group; be a part of it, and no earlier; or has to come behind it.
+  enum class Relation { Free, Part, Behind };
+
+  Relation relate(LaunchOp launch, const Access &own, const Group &group) {
+    Relation relation = Relation::Free;
+    for (LaunchOp member : group.divided) {
+      // Calls that compute the same would be taken for one.
+      if (member.getKernel() == launch.getKernel() && member.getIns() == launch.getIns())
+        return Relation::Behind;
+      if (!dependsOn(own, *Access::of(member)))
+        continue;
+      if (!comesAfter(launch, member))
+        return Relation::Behind;
+      relation = Relation::Part;
+    }
+    return relation;
   }
 
   /// Each block of `launch` can do with what the same block of `member` has written.

@@ -25,6 +25,9 @@ constexpr int64_t maxBodyOps = 256;
 /// A reduction is not pulled into a consumer that would leave it fewer rows than this to run in
 /// parallel, unless a row is short.
 constexpr int64_t minParallelRows = 16, shortRow = 16384;
+/// One half of a concatenation, as rotary embeddings are, may be computed for the other half as
+/// well, if it is no more than this.
+constexpr int64_t maxPartArithmetic = 4;
 
 /// A read's place in a structured op, which says how often it is evaluated.
 struct Place {
@@ -223,7 +226,10 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     int64_t copies = cost.transcendental > 1 ? 1 : 2;
     if (uses > copies)
       return "it is read at several places, and would be computed at each of them";
-    return isAskedForOnce(read, producer, place, place.extents.size())
+    // A mask leaves most out of what is asked for, but not always out of what is computed.
+    bool isPart = read.getMask() && !cost.gathers && !cost.transcendental &&
+                  cost.arithmetic - countConversions(producer.getBody()) <= maxPartArithmetic;
+    return isAskedForOnce(read, producer, place, place.extents.size(), isPart ? 2 : 1)
                ? nullptr
                : "its elements would be computed more than once";
   }
@@ -248,10 +254,12 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     return size;
   }
 
-  bool isAskedForOnce(ReadOp read, MapOp producer, const Place &place, size_t numDims) {
+  /// `times`: or so often.
+  bool isAskedForOnce(ReadOp read, MapOp producer, const Place &place, size_t numDims,
+                      int64_t times = 1) {
     sym::Assumptions assumptions = getAssumptions(read->getParentRegion());
     return assumptions.isLessOrEqual(evaluations(place, numDims),
-                                     sym::product(producer.getExtents()));
+                                     sym::product(producer.getExtents()) * times);
   }
 
   /// Null if every read of `producer` asks for an element that depends on leading map dims alone.

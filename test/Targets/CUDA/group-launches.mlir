@@ -156,11 +156,11 @@ wrapper.func private @wanted(%scale: !scale, %x: !x, %a: !w, %b: !w) -> (!y, !y,
 }
 
 // What is updated in place is an operand and a result. The second update does not move past the copy of what the first one has
-// written.
+// written; the second product moves up to the first one.
 // CHECK-LABEL: wrapper.func private @updates
-// CHECK: wrapper.launch @group_2 ins(%arg0, %arg1, %[[C:[a-z0-9]+]], %arg3, %arg4 : {{.*}}) outs(%{{.*}}, %[[C]] :
+// CHECK: wrapper.launch @group_2 ins(%arg0, %arg1, %[[C:[a-z0-9]+]], %arg3, %arg4, %arg2 : {{.*}}) outs(%{{.*}}, %[[C]], %{{.*}} :
 // CHECK: wrapper.copy %[[C]] to
-// CHECK: wrapper.launch @group_3 ins(%[[C]], %arg3, %arg4, %arg0, %arg2 : {{.*}}) outs(%[[C]], %{{.*}} :
+// CHECK: wrapper.launch @put ins(%[[C]], %arg3, %arg4 : {{.*}}) outs(%[[C]] :
 wrapper.func private @updates(%x: !x, %a: !w, %b: !w, %at: !at, %new: !y) -> (!y, !cache, !y) {
   %cache = wrapper.alloc : !cache
   %p = wrapper.output 0 : !y

@@ -184,3 +184,60 @@ func.func @rotate(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
   } : tensor<4x8xbf16>
   return %y : tensor<4x8xbf16>
 }
+
+// -----
+
+// Both halves of a rotary embedding, each of which is computed for all elements, and only once: together they would be more.
+// CHECK-LABEL: func.func @halves
+// CHECK-COUNT-1: kernel.map
+// CHECK: kernel.inside (d0, d1) -> (d1 - 4) bounds [4]
+// CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1 - 4) if
+// CHECK: kernel.inside (d0, d1) -> (d1) bounds [4]
+// CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1 + 4) if
+// CHECK-NOT: kernel.map
+func.func @halves(%x: tensor<3x8xf32>, %angle: tensor<3x4xf32>) -> tensor<3x8xf32> {
+  %low = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1 + 4) : tensor<3x8xf32> -> f32
+    %c = kernel.read %angle (d0, d1) -> (d0, d1) : tensor<3x4xf32> -> f32
+    %p = arith.mulf %a, %c : f32
+    kernel.yield %p : f32
+  } : tensor<3x4xf32>
+  %high = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<3x8xf32> -> f32
+    %c = kernel.read %angle (d0, d1) -> (d0, d1) : tensor<3x4xf32> -> f32
+    %p = arith.mulf %a, %c : f32
+    kernel.yield %p : f32
+  } : tensor<3x4xf32>
+  %both = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %inHigh = kernel.inside (d0, d1) -> (d1 - 4) bounds [4]
+    %h = kernel.read %high (d0, d1) -> (d0, d1 - 4) if %inHigh else(%zero : f32) : tensor<3x4xf32> -> f32
+    %inLow = kernel.inside (d0, d1) -> (d1) bounds [4]
+    %l = kernel.read %low (d0, d1) -> (d0, d1) if %inLow else(%h : f32) : tensor<3x4xf32> -> f32
+    kernel.yield %l : f32
+  } : tensor<3x8xf32>
+  return %both : tensor<3x8xf32>
+}
+
+// -----
+
+// A part of three would be computed three times as often as it is read.
+// CHECK-LABEL: func.func @thirds
+// CHECK-COUNT-2: kernel.map
+func.func @thirds(%x: tensor<3x4xf32>, %y: tensor<3x8xf32>) -> tensor<3x12xf32> {
+  %low = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<3x4xf32> -> f32
+    %c = kernel.read %y (d0, d1) -> (d0, d1) : tensor<3x8xf32> -> f32
+    %p = arith.mulf %a, %c : f32
+    kernel.yield %p : f32
+  } : tensor<3x4xf32>
+  %both = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %inHigh = kernel.inside (d0, d1) -> (d1 - 4) bounds [8]
+    %h = kernel.read %y (d0, d1) -> (d0, d1 - 4) if %inHigh else(%zero : f32) : tensor<3x8xf32> -> f32
+    %inLow = kernel.inside (d0, d1) -> (d1) bounds [4]
+    %l = kernel.read %low (d0, d1) -> (d0, d1) if %inLow else(%h : f32) : tensor<3x4xf32> -> f32
+    kernel.yield %l : f32
+  } : tensor<3x12xf32>
+  return %both : tensor<3x12xf32>
+}

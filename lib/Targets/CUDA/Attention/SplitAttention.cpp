@@ -18,9 +18,10 @@ using namespace kiln::kernel;
 
 /// Queries of a block.
 static constexpr int64_t blockRows = 64;
-/// A part has a multiple of so many keys, and at least these; what is written for each costs
-/// memory.
-static constexpr int64_t keyMultiple = 64, minKeys = 128, maxParts = 64;
+/// A part has a multiple of so many keys; what is written for each costs memory.
+static constexpr int64_t keyMultiple = 64, maxParts = 64;
+/// Fewer keys take a block no longer than the launch that puts parts together.
+static constexpr int64_t minKeys = 256;
 
 namespace {
 struct Split {
@@ -73,7 +74,7 @@ static int64_t findGroup(AttentionOp op) {
 static std::optional<Split> findSplit(AttentionOp op) {
   sym::Assumptions assumptions = getAssumptions(&op.getK());
   sym::Expr m = op.getM().getValue(), n = op.getN().getValue();
-  if (op.getPart() || assumptions.isLess(n, 2 * minKeys))
+  if (op.getPart() || assumptions.isLess(n, minKeys))
     return std::nullopt;
   cuda::TargetAttr target = cuda::getTarget(op);
   int64_t busyBlocks = target.getBusyBlocks();
@@ -89,8 +90,8 @@ static std::optional<Split> findSplit(AttentionOp op) {
       1, sym::Expr::min(
              maxParts,
              sym::Expr(target.getBlocks() * busyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
-  split.part =
-      assumptions.simplify(sym::Expr::max(minKeys, keyMultiple * n.ceilDiv(keyMultiple * parts)));
+  split.part = assumptions.simplify(
+      sym::Expr::max(keyMultiple, keyMultiple * n.ceilDiv(keyMultiple * parts)));
   if (assumptions.isLessOrEqual(n, split.part))
     return std::nullopt;
   return split;
