@@ -158,18 +158,30 @@ static Value expandIntegerPow(OpBuilder &b, Location loc, Value base, Value expo
                                  inverse, result);
 }
 
-/// A quotient of f32 whose divisor is at least 1, as that of a sigmoid, and which is rounded to two
-/// bytes: a GPU's instruction for reciprocals (1 ulp) is exact enough, and takes a third of the
-/// instructions, without branches. It takes denormal numbers for 0, so the divisor stays below
-/// 2^126. What a quarter of the dividend loses among denormal numbers of f32 is far below those of
-/// bf16.
-static void approximateQuotient(arith::DivFOp op) {
-  auto isRounded = [](Operation *user) {
+/// Whether nobody sees more of `value` than two bytes hold.
+static bool isRoundedToTwoBytes(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) {
     auto round = dyn_cast<arith::TruncFOp>(user);
     return round && round.getType().isIntOrFloat() && round.getType().getIntOrFloatBitWidth() == 16;
-  };
+  });
+}
+
+/// An instruction of GPUs that computes with f32: 1 / x (rcp) to 1 ulp, 2^x (ex2) to 2 ulp. It takes
+/// denormal numbers for 0.
+static Value callApproximate(const MathBuilder &m, StringRef name, Value x) {
+  return LLVM::CallIntrinsicOp::create(m.b, m.loc, x.getType(), m.b.getStringAttr(name), x)
+      .getResult(0);
+}
+static constexpr StringLiteral reciprocalName = "llvm.nvvm.rcp.approx.ftz.f",
+                               exponentialName = "llvm.nvvm.ex2.approx.ftz";
+
+/// A quotient of f32 whose divisor is at least 1, as that of a sigmoid, and which is rounded to two
+/// bytes: a GPU's instruction for reciprocals is exact enough, and takes a third of the
+/// instructions, without branches. The divisor stays below 2^126, since it takes denormal numbers for 0. What a quarter of the dividend loses among denormal numbers of f32 is far below those of
+/// bf16.
+static void approximateQuotient(arith::DivFOp op) {
   auto sum = getSumWithOne(op.getRhs().getDefiningOp());
-  if (!op.getType().isF32() || !sum || !llvm::all_of(op->getUsers(), isRounded))
+  if (!op.getType().isF32() || !sum || !isRoundedToTwoBytes(op))
     return;
   auto isExponential = [](Value value) { return value.getDefiningOp<math::ExpOp>() != nullptr; };
   if (!isExponential(sum.getLhs()) && !isExponential(sum.getRhs()))
@@ -177,12 +189,34 @@ static void approximateQuotient(arith::DivFOp op) {
   OpBuilder b(op);
   MathBuilder m(b, op.getLoc(), op.getType(), {});
   Value quarter = m.c(0.25);
-  Value reciprocal = LLVM::CallIntrinsicOp::create(b, op.getLoc(), op.getType(),
-                                                   b.getStringAttr("llvm.nvvm.rcp.approx.ftz.f"),
-                                                   m.mul(op.getRhs(), quarter))
-                         .getResult(0);
+  Value reciprocal = callApproximate(m, reciprocalName, m.mul(op.getRhs(), quarter));
   op.replaceAllUsesWith(m.mul(m.mul(op.getLhs(), quarter), reciprocal));
   op.erase();
+}
+
+/// 1 + erf(x) of f32 in a product that is rounded to two bytes, as GELU is: erfc(-x), and so without
+/// the cancellation. exp(x^2) * erfc(x), x >= 0, is a polynomial in 1 / (1 + 0.44x) (Hastings,
+/// "Approximations for Digital Computers", 1955), here of a relative error below 6e-6.
+static void approximateErrorFunction(arith::AddFOp sum) {
+  bool isFirst = getNumber(sum.getRhs()) == 1;
+  auto erf = (isFirst ? sum.getLhs() : sum.getRhs()).getDefiningOp<math::ErfOp>();
+  auto isRounded = [](Operation *user) {
+    return isa<arith::MulFOp>(user) && isRoundedToTwoBytes(user->getResult(0));
+  };
+  if (!erf || (!isFirst && getNumber(sum.getLhs()) != 1) || !sum.getType().isF32() ||
+      !llvm::all_of(sum->getUsers(), isRounded))
+    return;
+  OpBuilder b(sum);
+  MathBuilder m(b, sum.getLoc(), sum.getType(), {});
+  Value x = erf.getOperand();
+  Value t = callApproximate(m, reciprocalName, m.fma(m.abs(x), m.c(0.44), m.c(1)));
+  Value scaled = m.mul(
+      t, m.poly(t, {-0.14610623, 0.35065412, 0.04072926, 0.26358736, 0.24256927, 0.24856105}));
+  constexpr double minusLog2E = -1.4426950408889634;
+  Value gaussian = callApproximate(m, exponentialName, m.mul(m.mul(x, m.c(minusLog2E)), x));
+  Value tail = m.mul(scaled, gaussian);
+  sum.replaceAllUsesWith(m.select(m.lt(x, m.c(0)), tail, m.sub(m.c(2), tail)));
+  sum.erase();
 }
 
 namespace {
@@ -193,8 +227,10 @@ struct ExpandMath : kiln::codegen::impl::CodegenExpandMathBase<ExpandMath> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     // Before what the divisors are made of is expanded.
-    if (gpu)
+    if (gpu) {
       getOperation().walk(approximateQuotient);
+      getOperation().walk(approximateErrorFunction);
+    }
     getOperation().walk([&](Operation *op) {
       if (isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op))
         ops.push_back(op);

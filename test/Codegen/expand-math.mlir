@@ -101,3 +101,31 @@ llvm.func @exact(%x: f32, %y: f32) -> !llvm.struct<(f32, bf16)> {
   %b = llvm.insertvalue %r, %a[1] : !llvm.struct<(f32, bf16)>
   llvm.return %b : !llvm.struct<(f32, bf16)>
 }
+
+// 1 + erf(x) in a product that is rounded to bf16 takes a GPU's reciprocal and exponential; where f32 is the result it is exact.
+// CHECK-LABEL: llvm.func @gelu
+// GPU-LABEL: llvm.func @gelu
+// GPU: %[[T:.*]] = llvm.call_intrinsic "llvm.nvvm.rcp.approx.ftz.f"
+// GPU: %[[GAUSSIAN:.*]] = llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz"
+// GPU: %[[TAIL:.*]] = arith.mulf %{{.*}}, %[[GAUSSIAN]]
+// GPU: %[[REST:.*]] = arith.subf %{{.*}}, %[[TAIL]]
+// GPU: arith.select %{{.*}}, %[[TAIL]], %[[REST]]
+// GPU: arith.truncf
+llvm.func @gelu(%x: f32, %y: f32) -> bf16 {
+  %one = arith.constant 1.0 : f32
+  %e = math.erf %x : f32
+  %s = arith.addf %e, %one : f32
+  %p = arith.mulf %y, %s : f32
+  %r = arith.truncf %p : f32 to bf16
+  llvm.return %r : bf16
+}
+
+// GPU-LABEL: llvm.func @exact_gelu
+// GPU-NOT: rcp.approx
+llvm.func @exact_gelu(%x: f32, %y: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %e = math.erf %x : f32
+  %s = arith.addf %e, %one : f32
+  %p = arith.mulf %y, %s : f32
+  llvm.return %p : f32
+}

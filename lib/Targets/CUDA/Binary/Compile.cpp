@@ -15,6 +15,7 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -76,6 +77,7 @@ public:
     if (!ordersGrids)
       dropGridOrder(*module);
     optimize(*module);
+    packConversions(*module);
     llvm::SmallString<0> text;
     llvm::raw_svector_ostream stream(text);
     llvm::legacy::PassManager passes;
@@ -98,6 +100,25 @@ private:
           call->eraseFromParent();
   }
 
+  /// A number that is rounded to bf16 for what is computed next is converted as one of two: that
+  /// takes an ordinary instruction, which all lanes of a multiprocessor have. Neighbours in memory
+  /// are put together by code generation.
+  static void packConversions(llvm::Module &module) {
+    for (llvm::Function &function : module)
+      for (llvm::Instruction &instruction :
+           llvm::make_early_inc_range(llvm::instructions(function)))
+        if (auto *convert = llvm::dyn_cast<llvm::FPTruncInst>(&instruction);
+            convert && convert->getType()->isBFloatTy() && convert->getSrcTy()->isFloatTy() &&
+            llvm::any_of(convert->users(), llvm::IsaPred<llvm::FPExtInst>)) {
+          llvm::IRBuilder<> builder(convert);
+          llvm::Value *zero = llvm::ConstantFP::getZero(convert->getSrcTy());
+          llvm::Value *pair = builder.CreateIntrinsic(llvm::Intrinsic::nvvm_ff2bf16x2_rn, {},
+                                                      {zero, convert->getOperand(0)});
+          convert->replaceAllUsesWith(builder.CreateExtractElement(pair, uint64_t{0}));
+          convert->eraseFromParent();
+        }
+  }
+
   void optimize(llvm::Module &module) {
     if (level == codegen::OptLevel::O0)
       return;
@@ -106,7 +127,7 @@ private:
         .run(module, analyses.modules);
   }
 
-  /// The first that have the instructions of `emitGridOrder`.
+  /// The first whose kernels may begin before others have ended.
   static constexpr unsigned gridOrderArchitecture = 90;
 
   codegen::OptLevel level;
