@@ -247,3 +247,44 @@ kernel.func @few_rows(%x: tensor<16x4096xbf16>, %w: tensor<4096x4096xbf16>) -> t
   } : tensor<16x4096xbf16>
   kernel.return %y : tensor<16x4096xbf16>
 }
+
+// -----
+
+// Beside a residual, which takes longer to write, both warpgroups have a part of each tile; without one, each has its own tiles.
+// CHECK-LABEL: kernel.func @residual_sm_90a
+// CHECK-SAME: schedule = #cuda.wgmma<m = 128, n = 64, stages = 8, registers = [56, 224], sharing = [4, 2]>
+kernel.func @residual(%x: tensor<1024x768xbf16>, %w: tensor<768x768xbf16>, %z: tensor<1024x768xbf16>) -> tensor<1024x768xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [1024] n [768] k [768] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1024x768xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<768x768xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %r = kernel.read %z (d0, d1, d2) -> (d0, d1) : tensor<1024x768xbf16> -> bf16
+    %s = arith.truncf %sum : f32 to bf16
+    %t = arith.addf %r, %s : bf16
+    kernel.yield %t : bf16
+  } : tensor<1024x768xbf16>
+  kernel.return %y : tensor<1024x768xbf16>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.func @plain_sm_90a
+// CHECK-SAME: schedule = #cuda.wgmma<m = 64, n = 128, stages = 8, registers = [56, 224], sharing = [4, 2]>
+kernel.func @plain(%x: tensor<1024x768xbf16>, %w: tensor<768x768xbf16>) -> tensor<1024x768xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [1024] n [768] k [768] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1024x768xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<768x768xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<1024x768xbf16>
+  kernel.return %y : tensor<1024x768xbf16>
+}

@@ -113,7 +113,7 @@ bool ContractKernel::hasRuns(int64_t count) {
          llvm::all_of(dims.nGroups, fits);
 }
 
-bool ContractKernel::readsElements() {
+bool cuda::readsElements(kernel::ContractOp op) {
   unsigned firstM = op.getBatch().getSizes().size(), firstN = firstM + op.getM().getSizes().size();
   auto dependsOn = [](sym::Expr expr, unsigned first, unsigned end) {
     for (unsigned dim = first; dim < end; ++dim)

@@ -17,6 +17,9 @@ void bindGroups(DeviceFrame &frame, codegen::BodyEmitter *body,
                 llvm::ArrayRef<codegen::DimGroup> groups, llvm::ArrayRef<sym::Expr> values,
                 llvm::MutableArrayRef<sym::Expr> position);
 
+/// Whether the epilogue reads memory that has both rows and columns.
+bool readsElements(kernel::ContractOp op);
+
 /// The function of a kernel.contract while it is written.
 class ContractKernel {
 protected:
@@ -31,8 +34,6 @@ protected:
   void storeElement(mlir::Value value);
   /// Whether each `count` columns are neighbours in the result, at a multiple of as many.
   bool hasRuns(int64_t count);
-  /// Whether the epilogue reads memory that has both rows and columns.
-  bool readsElements();
   /// Gives `body` each of `count` bands of this thread's sums, which have as many each, for the
   /// epilogue.
   void forEachBand(int64_t count, mlir::ValueRange sums,

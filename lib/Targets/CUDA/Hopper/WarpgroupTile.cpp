@@ -14,7 +14,7 @@ void WarpgroupTile::makeExchange() {
   if (!type.isF32() && !type.isF16() && !type.isBF16())
     return;
   run = vectorBytes / (type.getIntOrFloatBitWidth() / 8);
-  onRuns = readsElements();
+  onRuns = readsElements(op);
   Type exchanged = onRuns ? Type(b.getF32Type()) : type;
   if (!hasRuns(run) || !RowExchange::isValid(exchanged, plan.blockN))
     return;
