@@ -177,8 +177,8 @@ static constexpr StringLiteral reciprocalName = "llvm.nvvm.rcp.approx.ftz.f",
 
 /// A quotient of f32 whose divisor is at least 1, as that of a sigmoid, and which is rounded to two
 /// bytes: a GPU's instruction for reciprocals is exact enough, and takes a third of the
-/// instructions, without branches. The divisor stays below 2^126, since it takes denormal numbers for 0. What a quarter of the dividend loses among denormal numbers of f32 is far below those of
-/// bf16.
+/// instructions, without branches. The divisor stays below 2^126, since denormal numbers count as 0.
+/// What a quarter of the dividend loses among denormal numbers of f32 is far below those of bf16.
 static void approximateQuotient(arith::DivFOp op) {
   auto sum = getSumWithOne(op.getRhs().getDefiningOp());
   if (!op.getType().isF32() || !sum || !isRoundedToTwoBytes(op))

@@ -139,6 +139,11 @@ static CUresult launch_nothing(CUfunction function, unsigned grid_x, unsigned gr
   (void)block_z, (void)shared, (void)stream, (void)parameters, (void)extra;
   return CUDA_SUCCESS;
 }
+static CUresult launch_nothing_that_overlaps(const CUlaunchConfig *launch, CUfunction function,
+                                             void **parameters, void **extra) {
+  (void)launch, (void)function, (void)parameters, (void)extra;
+  return CUDA_SUCCESS;
+}
 static CUresult unload_nothing(CUmodule module) {
   (void)module;
   return CUDA_SUCCESS;
@@ -151,6 +156,7 @@ static void test_kinds(void) {
   cuda->cuModuleLoadData = load_anything;
   cuda->cuModuleGetFunction = find_anything;
   cuda->cuLaunchKernel = launch_nothing;
+  cuda->cuLaunchKernelEx = launch_nothing_that_overlaps;
   cuda->cuModuleUnload = unload_nothing;
   const kiln_rt_image kept = image;
   for (int i = 0; i < 2; ++i) {
