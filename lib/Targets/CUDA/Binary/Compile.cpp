@@ -100,15 +100,17 @@ private:
           call->eraseFromParent();
   }
 
-  /// A number that is rounded to bf16 for what is computed next is converted as one of two: that
-  /// takes an ordinary instruction, which all lanes of a multiprocessor have. Neighbours in memory
-  /// are put together by code generation.
+  /// A number that has been computed, and is rounded to bf16 for what is computed next, is converted
+  /// as one of two: that takes an ordinary instruction, which all lanes of a multiprocessor have.
+  /// Neighbours in memory are put together by code generation, and sums of tensor cores ptxas would
+  /// convert before they have been waited for.
   static void packConversions(llvm::Module &module) {
     for (llvm::Function &function : module)
       for (llvm::Instruction &instruction :
            llvm::make_early_inc_range(llvm::instructions(function)))
         if (auto *convert = llvm::dyn_cast<llvm::FPTruncInst>(&instruction);
             convert && convert->getType()->isBFloatTy() && convert->getSrcTy()->isFloatTy() &&
+            llvm::isa<llvm::BinaryOperator, llvm::IntrinsicInst>(convert->getOperand(0)) &&
             llvm::any_of(convert->users(), llvm::IsaPred<llvm::FPExtInst>)) {
           llvm::IRBuilder<> builder(convert);
           llvm::Value *zero = llvm::ConstantFP::getZero(convert->getSrcTy());
