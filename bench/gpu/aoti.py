@@ -12,6 +12,7 @@ import time
 def compile_one(program, name, folder, machine):
     """Writes NAME.pt2 into the folder, with the weights of measure.prepare."""
     import torch
+
     from measure import make
 
     with torch.no_grad():

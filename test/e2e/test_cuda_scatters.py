@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from conftest import EMULATED
 from torch.export import Dim
+
+from conftest import EMULATED
 
 
 class Updates(torch.nn.Module):
@@ -20,7 +21,7 @@ class Updates(torch.nn.Module):
 
 
 def draw(count, dtype):
-    make = lambda *shape: torch.randint(0, 100, shape).to(dtype)  # noqa: E731
+    make = lambda *shape: torch.randint(0, 100, shape).to(dtype)
     return torch.randint(0, 7, (count,)), make(count, 600), make(70, count), make(count, 3), make(count)
 
 
