@@ -21,7 +21,9 @@ class Allocator:
     """The allocator of `kiln_options`. `problems` lists what was found wrong with blocks already freed."""
 
     def __init__(self):
-        self.blocks, self.problems, self.lock = {}, [], threading.Lock()
+        # A tensor that is freed while an exception is on its way calls back with that exception: what takes the lock then
+        # does not give it back. The thread does not wait for itself.
+        self.blocks, self.problems, self.lock = {}, [], threading.RLock()
         self.alloc, self.dealloc = _Allocate(self._allocate), _Deallocate(self._deallocate)
 
     def _allocate(self, context, size, align):
