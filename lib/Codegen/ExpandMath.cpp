@@ -1,7 +1,6 @@
 // codegen-expand-math: elementary functions become polynomials of vectors, without calls.
 #include "MathBuilder.h"
 #include "kiln/Codegen/Passes.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -158,7 +157,7 @@ static Value expandIntegerPow(OpBuilder &b, Location loc, Value base, Value expo
                                  inverse, result);
 }
 
-/// Whether nobody sees more of `value` than two bytes hold.
+/// True if nobody sees more of `value` than two bytes hold.
 static bool isRoundedToTwoBytes(Value value) {
   return llvm::all_of(value.getUsers(), [](Operation *user) {
     auto round = dyn_cast<arith::TruncFOp>(user);
@@ -166,19 +165,14 @@ static bool isRoundedToTwoBytes(Value value) {
   });
 }
 
-/// An instruction of GPUs that computes with f32: 1 / x (rcp) to 1 ulp, 2^x (ex2) to 2 ulp. It takes
-/// denormal numbers for 0.
-static Value callApproximate(const MathBuilder &m, StringRef name, Value x) {
-  return LLVM::CallIntrinsicOp::create(m.b, m.loc, x.getType(), m.b.getStringAttr(name), x)
-      .getResult(0);
-}
+/// Instructions of GPUs for f32: 1 / x to 1 ulp, 2^x to 2 ulp. They take denormal numbers for 0.
 static constexpr StringLiteral reciprocalName = "llvm.nvvm.rcp.approx.ftz.f",
                                exponentialName = "llvm.nvvm.ex2.approx.ftz";
 
 /// A quotient of f32 whose divisor is at least 1, as that of a sigmoid, and which is rounded to two
 /// bytes: a GPU's instruction for reciprocals is exact enough, and takes a third of the
 /// instructions, without branches. The divisor stays below 2^126, since denormal numbers count as 0.
-/// What a quarter of the dividend loses among denormal numbers of f32 is far below those of bf16.
+/// The dividend loses bits among denormal numbers of f32, which are far below those of bf16.
 static void approximateQuotient(arith::DivFOp op) {
   auto sum = getSumWithOne(op.getRhs().getDefiningOp());
   if (!op.getType().isF32() || !sum || !isRoundedToTwoBytes(op))
@@ -189,7 +183,7 @@ static void approximateQuotient(arith::DivFOp op) {
   OpBuilder b(op);
   MathBuilder m(b, op.getLoc(), op.getType(), {});
   Value quarter = m.c(0.25);
-  Value reciprocal = callApproximate(m, reciprocalName, m.mul(op.getRhs(), quarter));
+  Value reciprocal = m.intrinsic(reciprocalName, m.mul(op.getRhs(), quarter));
   op.replaceAllUsesWith(m.mul(m.mul(op.getLhs(), quarter), reciprocal));
   op.erase();
 }
@@ -209,11 +203,11 @@ static void approximateErrorFunction(arith::AddFOp sum) {
   OpBuilder b(sum);
   MathBuilder m(b, sum.getLoc(), sum.getType(), {});
   Value x = erf.getOperand();
-  Value t = callApproximate(m, reciprocalName, m.fma(m.abs(x), m.c(0.44), m.c(1)));
+  Value t = m.intrinsic(reciprocalName, m.fma(m.abs(x), m.c(0.44), m.c(1)));
   Value scaled = m.mul(
       t, m.poly(t, {-0.14610623, 0.35065412, 0.04072926, 0.26358736, 0.24256927, 0.24856105}));
   constexpr double minusLog2E = -1.4426950408889634;
-  Value gaussian = callApproximate(m, exponentialName, m.mul(m.mul(x, m.c(minusLog2E)), x));
+  Value gaussian = m.intrinsic(exponentialName, m.mul(m.mul(x, m.c(minusLog2E)), x));
   Value tail = m.mul(scaled, gaussian);
   sum.replaceAllUsesWith(m.select(m.lt(x, m.c(0)), tail, m.sub(m.c(2), tail)));
   sum.erase();

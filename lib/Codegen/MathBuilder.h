@@ -4,6 +4,7 @@
 
 #include "kiln/Codegen/KernelFrame.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -51,6 +52,10 @@ public:
   Value floor(Value x) const { return mlir::math::FloorOp::create(b, loc, x); }
   Value copysign(Value x, Value sign) const {
     return mlir::math::CopySignOp::create(b, loc, x, sign);
+  }
+  /// An LLVM intrinsic, such as those of a GPU's approximate instructions.
+  Value intrinsic(llvm::StringRef name, Value x) const {
+    return mlir::LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(name), x).getResult(0);
   }
   /// ((c0*x + c1)*x + c2)*x …
   Value poly(Value x, llvm::ArrayRef<double> coefficients) const {

@@ -59,8 +59,7 @@ static Value expInRange(const MathBuilder &m, Value x, bool flushes = false) {
     Value low = m.fma(x, m.c(1.4426950216293335), m.neg(high));
     low = m.fma(x, m.c(1.92596298909109e-8), low);
     StringRef name = flushes ? "llvm.nvvm.ex2.approx.ftz" : "llvm.nvvm.ex2.approx";
-    Value p = LLVM::CallIntrinsicOp::create(m.b, m.loc, m.type, m.b.getStringAttr(name), high)
-                  .getResult(0);
+    Value p = m.intrinsic(name, high);
     return m.mul(p, m.fma(low, m.c(0.6931471805599453), m.c(1)));
   }
   Reduced reduced = reduceByLn2(m, x);
@@ -259,9 +258,7 @@ Value kiln::codegen::expandPow(const MathBuilder &m, Value x, Value y) {
 static Value oneMinusTwice(const MathBuilder &m, Value x) {
   if (!m.has.exp2)
     return m.sub(m.c(1), m.div(m.c(2), x));
-  Value y = LLVM::CallIntrinsicOp::create(m.b, m.loc, m.type,
-                                          m.b.getStringAttr("llvm.nvvm.rcp.approx.ftz.f"), x)
-                .getResult(0);
+  Value y = m.intrinsic("llvm.nvvm.rcp.approx.ftz.f", x);
   y = m.fma(m.fma(m.neg(x), y, m.c(1)), y, y);
   return m.fma(m.c(-2), y, m.c(1));
 }

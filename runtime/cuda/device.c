@@ -282,6 +282,12 @@ static void close_device(kiln_model *model) {
   model->device = NULL;
 }
 
+/* A switch of the environment, which is on by default. */
+static bool is_off(const char *name) {
+  const char *value = getenv(name);
+  return value && strcmp(value, "0") == 0;
+}
+
 static int32_t choose_device(struct kiln_device *device) {
   const kiln_cuda_driver *driver = device->driver;
   int count = 0, major = 0, minor = 0;
@@ -321,11 +327,9 @@ static int32_t choose_device(struct kiln_device *device) {
   device->architecture = (unsigned)(10 * major + minor);
   if (device->shared_bytes < 0)
     device->shared_bytes = 0;
-  const char *variants = getenv("KILN_CUDA_VARIANTS");
-  device->runs_variants = (device->architecture == 90 || device->architecture == 100) &&
-                          !(variants && strcmp(variants, "0") == 0);
-  const char *overlap = getenv("KILN_CUDA_OVERLAP");
-  device->overlaps = device->architecture >= 90 && !(overlap && strcmp(overlap, "0") == 0) &&
+  device->runs_variants =
+      (device->architecture == 90 || device->architecture == 100) && !is_off("KILN_CUDA_VARIANTS");
+  device->overlaps = device->architecture >= 90 && !is_off("KILN_CUDA_OVERLAP") &&
                      driver->cuLaunchKernelEx && driver->cuGraphAddDependencies_v2;
   return KILN_OK;
 }
@@ -349,8 +353,7 @@ static int32_t open_device(kiln_model *model) {
   if (!device)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
   kiln_cuda_open_log(device);
-  const char *graphs = getenv("KILN_CUDA_GRAPHS");
-  device->makes_graphs = !device->synchronizes && !(graphs && strcmp(graphs, "0") == 0);
+  device->makes_graphs = !device->synchronizes && !is_off("KILN_CUDA_GRAPHS");
   device->driver = driver;
   device->ordinal = model->options.device_index;
   model->device = device;

@@ -36,7 +36,7 @@ KernelPlan planRows(kernel::ScheduleAttrInterface schedule, const RowTasks &task
                     double rowCycles);
 /// Tasks of as little as can be by itself: a row, and a column where they are independent.
 kernel::ScheduleAttrInterface getSmallestTasks(mlir::Operation *root);
-/// Whether places of `scatter` that may write one element are told apart only by running one after
+/// True if places of `scatter` that may write one element are told apart only by running one after
 /// the other, though all of the batch goes to the same targets.
 bool haveOrderedPlaces(kernel::ScatterOp scatter);
 /// How rows are sorted, of which a task has `rows`.

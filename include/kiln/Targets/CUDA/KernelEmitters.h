@@ -78,7 +78,7 @@ bool isBlockSort(kernel::SortOp sort);
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planMerge(kernel::FuncOp func);
-/// Whether the last of several places that write one element may be found before any of them is
+/// True if the last of several places that write one element may be found before any of them is
 /// written.
 bool isPlaceScatter(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planScatter(kernel::FuncOp func);

@@ -17,7 +17,7 @@ void bindGroups(DeviceFrame &frame, codegen::BodyEmitter *body,
                 llvm::ArrayRef<codegen::DimGroup> groups, llvm::ArrayRef<sym::Expr> values,
                 llvm::MutableArrayRef<sym::Expr> position);
 
-/// Whether the epilogue reads memory that has both rows and columns.
+/// True if the epilogue reads memory that has both rows and columns.
 bool readsElements(kernel::ContractOp op);
 
 /// The function of a kernel.contract while it is written.

@@ -117,7 +117,7 @@ std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func
     return std::nullopt;
   }
   bool areOpen = !dims.m.isConstant() || !dims.n.isConstant();
-  return WarpgroupOperands{std::move(*lhs), std::move(*rhs), areOpen};
+  return WarpgroupOperands{std::move(*lhs), std::move(*rhs), areOpen, readsElements(op)};
 }
 
 /// The columns of a tile: there are no registers for finding windows among unknown numbers beside
@@ -217,10 +217,10 @@ static constexpr int64_t clusterMeetings = 8;
 static constexpr int64_t readingCost = 3;
 
 /// Cycles for writing a tile.
-static int64_t estimateWriting(const WarpgroupPlan &plan, kernel::ContractOp op,
+static int64_t estimateWriting(const WarpgroupPlan &plan, const WarpgroupOperands &operands,
                                TargetAttr target) {
   return plan.blockN * plan.groupRows() / target.getWriteRate() *
-         (readsElements(op) ? readingCost : 1);
+         (operands.readResidual ? readingCost : 1);
 }
 
 /// Cycles in which memory gives `blocks` multiprocessors the operands and takes the result. Windows
@@ -264,7 +264,7 @@ static Estimate estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const
   int64_t written = plan.inTurns ? 1 : rounds + llvm::divideCeil(divided, clusters);
   int64_t step = estimateStep(plan, op, operands, target, busy);
   int64_t multiply = (rounds * steps + *division.stepsOfBlock.constant()) * step +
-                     written * estimateWriting(plan, op, target),
+                     written * estimateWriting(plan, operands, target),
           memory =
               estimateMemory(dims, operands, target, std::min(busy, target.getMultiprocessors()));
   // They overlap, writing as well, but not at the beginning and where some blocks have less to do.

@@ -18,6 +18,8 @@ struct WarpgroupOperands {
   WarpgroupOperand lhs, rhs;
   /// Only a run shows how many rows or columns there are.
   bool areOpen;
+  /// The epilogue reads an element beside each sum.
+  bool readResidual;
   bool haveBoxes() const { return lhs.view || rhs.view; }
   bool haveThreads() const { return !lhs.view || !rhs.view; }
 };

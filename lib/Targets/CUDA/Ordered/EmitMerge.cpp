@@ -110,7 +110,7 @@ private:
     Value into = frame.constant(merge.getInto()), of = frame.constant(merge.getOf());
     Value zero = frame.constant(0);
     Value inside = arith::RemUIOp::create(b, loc, first, into);
-    // Where the two runs begin, and how long they are.
+    // The beginnings of the two runs, and their lengths.
     Value left = sub(first, inside);
     Value right = least(add(left, of), length);
     Value numLeft = sub(right, left), numRight = least(sub(length, right), of);
