@@ -106,11 +106,14 @@ def decoder(tiny):
 
 
 def quantize(module, scheme):
-    """The module with weights of a scheme, by torchao where these are integers."""
+    """The module with weights of a scheme, by torchao where these are integers; what is not f32 is bf16."""
     import torch
 
-    if scheme in ("f32", "bf16"):
-        return module.to(torch.bfloat16) if scheme == "bf16" else module
+    if scheme == "f32":
+        return module
+    module = module.to(torch.bfloat16)
+    if scheme == "bf16":
+        return module
     from torchao import quantization
 
     group = quantization.PerGroup(128 if scheme.endswith("g128") else 32)
@@ -180,7 +183,7 @@ def build(name, tiny=False):
     module = quantize(module, scheme)
     if past is None:
         return module, (tokens(tiny, kind),)
-    return module, (tokens(tiny, kind), past.bfloat16() if scheme == "bf16" else past)
+    return module, (tokens(tiny, kind), past if scheme == "f32" else past.bfloat16())
 
 
 def export(name, tiny, folder):
@@ -214,10 +217,10 @@ def array_of(tensor):
 def weight_bytes(name, tiny=False):
     """Bytes that a decode step has to read: the layers' matrices and the one of the logits, with the scales of a scheme.
 
-    Scales and zero points of integers count as what they take at least: a float for each group, or for each row."""
+    Scales and zero points of integers count as what they take at least: a bf16 for each group, and nothing for each row."""
     sizes = TINY if tiny else PUBLISHED
     hidden, inner, vocabulary = sizes["hidden"], sizes["inner"], sizes["vocabulary"]
     rows = 2 * sizes["heads"] * sizes["head"] + 2 * sizes["groups"] * sizes["head"] + 3 * inner
     elements = sizes["layers"] * hidden * rows + vocabulary * hidden
-    bits = {"f32": 32, "bf16": 16, "int8": 8, "int4-g32": 4 + 32 / 32, "int4-g128": 4 + 32 / 128, "8da4w": 4 + 32 / 32}
+    bits = {"f32": 32, "bf16": 16, "int8": 8, "int4-g32": 4 + 16 / 32, "int4-g128": 4 + 16 / 128, "8da4w": 4 + 16 / 32}
     return int(elements * bits[name.partition("-")[2]] / 8)

@@ -21,17 +21,20 @@ static bool isConversion(const Instruction &instruction) {
              : isa<FPTruncInst>(instruction) && isF32(instruction.getOperand(0));
 }
 
-/// The instruction for pairs of bf16.
-static bool isPairProduct(const Value *value) {
+/// An instruction for pairs of bf16: their product, or what makes them of f32.
+static bool isPairInstruction(const Value *value) {
   const auto *call = dyn_cast<CallInst>(value);
   const Function *function = call ? call->getCalledFunction() : nullptr;
-  return function && function->getName().starts_with("llvm.x86.avx512bf16.dpbf16ps.");
+  return function && (function->getName().starts_with("llvm.x86.avx512bf16.dpbf16ps.") ||
+                      function->getName().starts_with("llvm.x86.avx512bf16.cvtne2ps2bf16."));
 }
 
-/// The instruction, or what its operands are loaded or cast by.
+/// The instruction, what its operands are loaded or cast by, or the cast of its result.
 static bool isOfPairs(const Instruction &instruction) {
-  return isPairProduct(&instruction) ||
-         (isa<BitCastInst, LoadInst>(instruction) && all_of(instruction.users(), isPairProduct));
+  return isPairInstruction(&instruction) ||
+         (isa<BitCastInst, LoadInst>(instruction) &&
+          all_of(instruction.users(), isPairInstruction)) ||
+         (isa<BitCastInst>(instruction) && isPairInstruction(instruction.getOperand(0)));
 }
 
 Error kiln::codegen::checkNumbers(const Module &module) {

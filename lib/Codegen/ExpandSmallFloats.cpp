@@ -181,8 +181,9 @@ struct ExpandSmallFloats : kiln::codegen::impl::CodegenExpandSmallFloatsBase<Exp
           (llvm::none_of(op->getOperandTypes(), mentions) &&
            llvm::none_of(op->getResultTypes(), mentions)))
         return WalkResult::advance();
-      if (isa<LLVM::CallIntrinsicOp>(op) && llvm::none_of(op->getResultTypes(), mentions)) {
-        instructions.push_back({op, SmallVector<Type>(op->getOperandTypes()), {}});
+      if (isInstruction(op)) {
+        instructions.push_back({op, SmallVector<Type>(op->getOperandTypes()),
+                                SmallVector<Type>(op->getResultTypes())});
         return WalkResult::advance();
       }
       // A scalar or vector in f32 stands for each of them.
@@ -204,16 +205,31 @@ struct ExpandSmallFloats : kiln::codegen::impl::CodegenExpandSmallFloatsBase<Exp
     for (const Computation &computation : computations)
       rewrite(computation);
     for (const Computation &instruction : instructions)
-      castOperands(instruction);
+      castValues(instruction);
   }
 
-  /// An instruction that takes vectors of small floats gets them.
-  static void castOperands(const Computation &instruction) {
+  /// An instruction of a CPU, which has small floats in vectors.
+  static bool isInstruction(Operation *op) {
+    auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
+    return call && call.getIntrin().starts_with("llvm.x86.");
+  }
+
+  /// An instruction that takes or makes vectors of small floats does so.
+  static void castValues(const Computation &instruction) {
     OpBuilder b(instruction.op);
     for (auto [operand, type] :
          llvm::zip_equal(instruction.op->getOpOperands(), instruction.operands))
       if (operand.get().getType() != type)
         operand.set(LLVM::BitcastOp::create(b, instruction.op->getLoc(), type, operand.get()));
+    b.setInsertionPointAfter(instruction.op);
+    for (auto [result, type] : llvm::zip_equal(instruction.op->getResults(), instruction.results)) {
+      Type bits = result.getType();
+      if (bits == type)
+        continue;
+      result.setType(type);
+      auto cast = LLVM::BitcastOp::create(b, instruction.op->getLoc(), bits, result);
+      result.replaceAllUsesExcept(cast, cast);
+    }
   }
 
   static Attribute toBits(Attribute value) {

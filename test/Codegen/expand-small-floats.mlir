@@ -144,3 +144,15 @@ llvm.func @fenced(%p: !llvm.ptr) -> f64 {
   %y = llvm.fpext %x : f16 to f64
   llvm.return %y : f64
 }
+
+// -----
+
+// An instruction of the CPU makes bf16 of f32: around it there are the same bits.
+// CHECK-LABEL: llvm.func @instruction(%arg0: vector<16xf32>) -> vector<32xi16>
+// CHECK: %[[HALVES:.*]] = llvm.call_intrinsic "llvm.x86.avx512bf16.cvtne2ps2bf16.512"(%arg0, %arg0) : (vector<16xf32>, vector<16xf32>) -> vector<32xbf16>
+// CHECK: %[[BITS:.*]] = llvm.bitcast %[[HALVES]] : vector<32xbf16> to vector<32xi16>
+// CHECK: llvm.return %[[BITS]]
+llvm.func @instruction(%x: vector<16xf32>) -> vector<32xbf16> {
+  %y = llvm.call_intrinsic "llvm.x86.avx512bf16.cvtne2ps2bf16.512"(%x, %x) : (vector<16xf32>, vector<16xf32>) -> vector<32xbf16>
+  llvm.return %y : vector<32xbf16>
+}

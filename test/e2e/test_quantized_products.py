@@ -251,6 +251,23 @@ def test_groups_are_exact(compile_model, mean):
     assert error[0] <= 2 * error[1]
 
 
+class HalfGroups(Groups):
+    """The same in bf16, as language models have it: ranges, scales and what is dequantized are rounded."""
+
+    def forward(self, x):
+        a = q.dequantize_per_token(*self.quantize(x), *self.bounds, torch.bfloat16)
+        weight = self.weight.unflatten(1, (-1, self.group)).bfloat16() * self.scales.bfloat16().unsqueeze(2)
+        return torch.nn.functional.linear(a, weight.flatten(1))
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_groups_of_halves(compile_and_compare, rows):
+    compiled = compile_and_compare(HalfGroups(72, 256, 32), (skewed(rows, 256).bfloat16().float(),), rtol=2**-6, atol=1)
+    if not TARGET:
+        text = run_tool("aot-compile", compiled.archive, "--emit=wrapper", "-o", "-").stdout
+        assert "k [8, 4, 2, 4]" in text, text
+
+
 def test_size_of_weights(compile_model):
     """A byte for each weight in panels, and one for the weight as it is, of which they are made again when it is replaced."""
     compiled = compile_model(Linear(512, 1024), (some(4, 1024),))

@@ -343,7 +343,7 @@ kernel.func @wide_image(%x: tensor<32x128x512xf32>, %w: tensor<1x288x32xf32>) ->
 
 // A row that does not fit in the cache is cut: 2,048 columns of 512 channels.
 // CHECK-LABEL: kernel.func @very_wide_image
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 28, {{.*}}lhs = window, epilogue = memory, prefetch = l1>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 28, {{.*}}lhs = window, epilogue = memory, prefetch = l2>
 kernel.func @very_wide_image(%x: tensor<8x2048x512xf32>, %w: tensor<1x4608x32xf32>) -> tensor<8x2048x32xf32> {
   %y = kernel.contract batch [] m [8, 2048] n [32] k [3, 3, 512] panel 32 lhs {
     %i = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1) bounds [8, 2048]
@@ -572,7 +572,7 @@ kernel.func @even_blocks(%x: tensor<300x256xf32>, %w: tensor<2x256x32xf32>) -> t
 
 // Each block of rows would read all of the weights, which no cache holds: a row of two tiles each, not of one, beside more blocks of columns.
 // CHECK-LABEL: kernel.func @small_image
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 28, {{.*}}lhs = window, epilogue = memory, prefetch = l1, tile_axes = 2, block_axes = 2>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 28, {{.*}}lhs = window, epilogue = memory, prefetch = l2, tile_axes = 2, block_axes = 2>
 kernel.func @small_image(%x: tensor<7x7x512xf32>, %w: tensor<16x4608x32xf32>) -> tensor<7x7x512xf32> {
   %y = kernel.contract batch [] m [7, 7] n [512] k [3, 3, 512] panel 32 lhs {
     %i = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1) bounds [7, 7]

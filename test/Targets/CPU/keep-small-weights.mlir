@@ -132,3 +132,61 @@ func.func @quantized(%q: tensor<5x64xi8>, %sx: tensor<5xf32>, %zx: tensor<5xi8>)
   } : tensor<5x16xf32>
   return %r : tensor<5x16xf32>
 }
+
+// -----
+
+// The same where activations are dequantized to bf16, and rounded on the way: what is multiplied is not.
+// REMARK: weights of small integers widened where multiplied
+// CHECK-LABEL: func.func @quantized_halves
+// CHECK: } : tensor<5x17xi32>
+// CHECK-NOT: kernel.map
+// CHECK: kernel.contract batch [] m [5] n [16] k [64] lhs {
+// CHECK: kernel.yield %{{.*}} : f32
+// CHECK: rhs {
+// CHECK: arith.extf %{{.*}} : bf16 to f32
+// CHECK-NEXT: kernel.yield %{{.*}} : f32
+// CHECK: epilogue {
+// CHECK-NEXT: ^bb0(%[[SUM:.*]]: f32):
+// CHECK: arith.mulf %[[SUM]], %{{.*}}
+// PACK-LABEL: func.func @quantized_halves
+// PACK: kernel.contract batch [] m [5] n [16] k [2, 4, 2, 4] panel 16 lhs {
+func.func @quantized_halves(%q: tensor<5x64xi8>, %sx: tensor<5xbf16>, %zx: tensor<5xi8>) -> tensor<5x16xbf16> {
+  %w = kernel.constant "w" dense<-7> : tensor<16x64xi8> : tensor<16x64xi8>
+  %s = kernel.constant "s" dense<0.5> : tensor<16x2xf32> : tensor<16x2xf32>
+  %x = kernel.map {
+    %0 = kernel.read %q (d0, d1) -> (d0, d1) : tensor<5x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to bf16
+    %2 = arith.extf %1 : bf16 to f32
+    %3 = kernel.read %zx (d0, d1) -> (d0) : tensor<5xi8> -> i8
+    %4 = arith.sitofp %3 : i8 to bf16
+    %5 = arith.extf %4 : bf16 to f32
+    %6 = arith.subf %2, %5 : f32
+    %7 = arith.truncf %6 : f32 to bf16
+    %8 = arith.extf %7 : bf16 to f32
+    %9 = kernel.read %sx (d0, d1) -> (d0) : tensor<5xbf16> -> bf16
+    %10 = arith.extf %9 : bf16 to f32
+    %11 = arith.mulf %8, %10 : f32
+    %12 = arith.truncf %11 : f32 to bf16
+    kernel.yield %12 : bf16
+  } : tensor<5x64xbf16>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to f32
+    %2 = kernel.read %s (d0, d1) -> (d0, d1 floordiv 32) : tensor<16x2xf32> -> f32
+    %3 = arith.mulf %1, %2 : f32
+    %4 = arith.truncf %3 : f32 to bf16
+    kernel.yield %4 : bf16
+  } : tensor<16x64xbf16>
+  %r = kernel.contract batch [] m [5] n [16] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x64xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<16x64xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<5x16xbf16>
+  return %r : tensor<5x16xbf16>
+}

@@ -58,3 +58,80 @@ func.func @tied(%x: tensor<5x48xbf16>, %at: tensor<5xi64>) -> (tensor<5x64xbf16>
   } : tensor<5x64xbf16>
   return %r, %g : tensor<5x64xbf16>, tensor<5x48xbf16>
 }
+
+// -----
+
+// Four bits, of which a pair's two are in the halves of a word; what is multiplied is rounded to bf16. A scale is checked with
+// the zero points, so that the words depend on the weights alone.
+// CHECK-LABEL: func.func @few_bits
+// CHECK: %[[BITS:.*]] = kernel.map {
+// CHECK-NOT: zero points
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d2, 8*d1 + 1)
+// CHECK: arith.constant 16 : i32
+// CHECK: } : tensor<1x8x32xi32>
+// CHECK: %[[SCALES:.*]] = kernel.map {
+// CHECK: kernel.expect %{{.*}} if %{{.*}}, "weights with zero points other than 0" : f32
+// CHECK: } : tensor<1x2x32xf32>
+// CHECK: kernel.contract batch [] m [40] n [32] k [2, 4, 8] panel 32 lhs {
+// CHECK-NEXT: kernel.read %arg0 {{.*}} : tensor<40x64xbf16> -> bf16
+// CHECK: rhs {
+// CHECK-NEXT: kernel.read %[[BITS]]
+// CHECK: kernel.index (d0, d1, d2, d3, d4) -> (28*(d4 floordiv 2) - 16*d4 + 28)
+// CHECK: arith.mulf
+// CHECK-NEXT: %[[ROUNDED:.*]] = arith.truncf
+// CHECK-NEXT: kernel.yield %[[ROUNDED]] : bf16
+// WIDE-LABEL: func.func @few_bits
+// WIDE: kernel.index (d0, d1, d2, d3, d4) -> (28 - 4*d4)
+// WIDE-NOT: arith.truncf {{.*}}
+// WIDE: epilogue
+func.func @few_bits(%x: tensor<40x64xbf16>) -> tensor<40x32xbf16> {
+  %w = kernel.constant "w" dense<-7> : tensor<32x64xi8> : tensor<32x64xi8>
+  %s = kernel.constant "s" dense<0.5> : tensor<32x2xbf16> : tensor<32x2xbf16>
+  %z = kernel.constant "z" dense<0> : tensor<32x2xi8> : tensor<32x2xi8>
+  %r = kernel.contract batch [] m [40] n [32] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<40x64xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<32x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to bf16
+    %2 = arith.extf %1 : bf16 to f32
+    %3 = kernel.read %z (d0, d1, d2) -> (d1, d2 floordiv 32) : tensor<32x2xi8> -> i8
+    %4 = arith.sitofp %3 : i8 to f32
+    %5 = arith.subf %2, %4 : f32
+    %6 = kernel.read %s (d0, d1, d2) -> (d1, d2 floordiv 32) : tensor<32x2xbf16> -> bf16
+    %7 = arith.extf %6 : bf16 to f32
+    %8 = arith.mulf %5, %7 : f32
+    %9 = arith.truncf %8 : f32 to bf16
+    kernel.yield %9 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<40x32xbf16>
+  return %r : tensor<40x32xbf16>
+}
+
+// -----
+
+// Few rows multiply bytes in f32.
+// CHECK-LABEL: func.func @few_rows
+// CHECK: kernel.contract batch [] m [5] n [32] k [64] panel 32 lhs {
+// CHECK-NEXT: kernel.read {{.*}} : tensor<5x64xf32> -> f32
+// CHECK: rhs {
+// CHECK: kernel.yield %{{.*}} : f32
+func.func @few_rows(%x: tensor<5x64xbf16>) -> tensor<5x32xbf16> {
+  %w = kernel.constant "w" dense<-70> : tensor<32x64xi8> : tensor<32x64xi8>
+  %r = kernel.contract batch [] m [5] n [32] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x64xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<32x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to bf16
+    kernel.yield %1 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<5x32xbf16>
+  return %r : tensor<5x32xbf16>
+}

@@ -90,10 +90,18 @@ struct ContractLayout {
   /// the k dims.
   int64_t rhsSteps = 1;
   bool rhsUnsigned = false, subtractsFirst = false;
-  /// Words of bytes are multiplied by words of four bits, and a group's sum by its scale.
+  /// Words of bytes, or pairs of bf16, are multiplied by words of four bits, and a group's sum by its scale.
   bool inGroups = false;
   mlir::Value scaleTensor, offsetTensor; // null: none
   sym::Expr scaleBase = 0;               // as `rhsBase`
+  /// A packed operand of small integers that each task widens to pairs of bf16, a panel at a time (WidenPairs.h):
+  /// `rhsType`, `rhsSteps` and `sums` are those of the pairs.
+  struct Widened {
+    mlir::Type type;   // of an element of `rhsTensor`
+    int64_t steps = 1; // of the sum in one
+    int64_t group = 0; // of the sum with one scale; 0: there are none
+  };
+  std::optional<Widened> widened;
   /// Elements from step to step of each sum axis in a right operand that can be read where it is;
   /// empty: it cannot.
   llvm::SmallVector<sym::Expr> rhsStrides;

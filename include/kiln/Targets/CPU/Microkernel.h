@@ -67,8 +67,8 @@ struct MicrokernelShape {
   mlir::Value scales, offsets;
   bool subtractsFirst = false;
   int64_t scaleStride = 0;
-  /// Operands are words of bytes and of four bits (MultiplyGroups.h), of the latter so many in a group, an iteration
-  /// of the outermost loop; 0: they are not. A row's zero point is `zeroAt` elements (i64) from its beginning.
+  /// The right operand is words of four bits, so many in a group, an iteration of the outermost loop, and the left one words of
+  /// bytes (MultiplyGroups.h), whose zero point is `zeroAt` elements (i64) from a row's beginning, or bf16; 0: they are not.
   int64_t groupWords = 0;
   mlir::Value zeroAt;
   /// Outermost first. Extents and strides may use the frame's variables.

@@ -81,7 +81,12 @@ struct Analysis {
   std::optional<PackedSmallWeights> small;
 
   /// The k dims are groups of steps with a scale, or those of an element.
-  bool keepsAxes() const { return small && (small->scale || small->steps != 1); }
+  bool keepsAxes() const { return small && !widens() && (small->scale || small->steps != 1); }
+  /// Each task widens small integers to pairs of bf16; few rows look them up.
+  bool widens() const {
+    return small && small->inPairs &&
+           !(hasFewRows(op) && small->steps == wordSteps && small->scale && !small->offset);
+  }
 
   /// The region's one read, without mask, whose value it yields.
   static kernel::ReadOp plainRead(Region &region) {
@@ -146,6 +151,15 @@ bool Analysis::direct(ContractLayout &layout) const {
     sums.clear();
     for (auto [i, size] : llvm::enumerate(k))
       sums.push_back({{firstK + static_cast<unsigned>(i), 1, size, {size}}, (*sumStrides)[i]});
+  }
+  if (widens()) {
+    std::optional<int64_t> steps = sums.front().extent.constant();
+    if (sums.size() != 1 || !sums.front().lhsStride.isConstant(1) || !steps ||
+        *steps % pairSteps != 0)
+      return false;
+    sums.front().extent = *steps / pairSteps;
+    sums.front().lhsStride = pairSteps;
+    sums.push_back({{end, 0, pairSteps, {}}, 1});
   }
   // The rows of a tile are on the last axis, or on two if that is short.
   size_t numTiled = rows.back().extent.isConstant() ? 2 : 1;
@@ -258,7 +272,7 @@ bool Analysis::packed(ContractLayout &layout) const {
   kernel::ReadOp read = small ? small->bits : plainRead(op.getRhs());
   // A panel of another width than this target's vectors is read like any other operand.
   if (!panel || !read || static_cast<int64_t>(*panel) % layout.lanes != 0 ||
-      (keepsAxes() && layout.lhs != LeftOperand::Direct))
+      ((keepsAxes() || widens()) && layout.lhs != LeftOperand::Direct))
     return false;
   bool inElements = small && small->steps != 1;
   unsigned numInner = small && small->left ? 2 : inElements ? 1 : 0;
@@ -279,9 +293,16 @@ bool Analysis::packed(ContractLayout &layout) const {
     return true;
   layout.rhsType = read.getType();
   layout.rhsSteps = small->steps;
-  layout.inGroups = small->left != nullptr;
-  if (layout.inGroups)
+  layout.inGroups = small->left || (small->inPairs && !widens());
+  if (small->left)
     layout.lhsType = read.getType();
+  if (widens()) {
+    int64_t groups = small->scale ? *k.front().constant() : 0;
+    layout.widened = {read.getType(), small->steps,
+                      groups == 0 ? 0 : *sym::product(k).constant() / groups};
+    layout.rhsType = IntegerType::get(read.getContext(), 32);
+    layout.rhsSteps = pairSteps;
+  }
   layout.rhsUnsigned = small->isUnsigned;
   layout.subtractsFirst = small->subtractsFirst;
   if (small->scale)
@@ -395,7 +416,8 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
   if (layout.columns.extent.isConstant(1))
     layout.lanes = 1;
   if (!analysis.packed(layout)) {
-    if (analysis.small && analysis.small->left && layout.lhs == LeftOperand::Direct)
+    if (analysis.small && (analysis.small->left || analysis.small->inPairs) &&
+        layout.lhs == LeftOperand::Direct)
       return op.emitOpError("has panels of another width than the target's vectors");
     layout.rhsOrder = analysis.rhsOrder();
     analysis.findRhsStrides(layout);
@@ -559,7 +581,7 @@ const char *ContractLayout::whyNoTiles(const CPUInfo &target) const {
   bool isBytes = kernel::ContractOp(op).getBytes(), isPairs = multipliesPairs();
   if (!(isBytes && target.amxInt8) && !(isPairs && target.amxBf16))
     return "the CPU has no tiles for these types";
-  if (!packed || depthwise || scaleTensor)
+  if (!packed || depthwise || (scaleTensor && !widened))
     return "the right operand is not packed as tiles are";
   const ContractAxis &words = sums[wordAxis()];
   if (!words.extent.isConstant() || words.extent.isConstant(0) ||
@@ -665,6 +687,8 @@ int64_t ContractLayout::lhsScratchBytes() const {
 }
 
 int64_t ContractLayout::rhsScratchBytes() const {
+  if (widened)
+    return alignToLine(blockSums * panel() * bytesOf(rhsType));
   if (packed || rhs == RightOperand::Direct)
     return 0;
   // The sums of a tile, before they are turned: fewer rows have no more.
@@ -744,6 +768,8 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
   if (layout->hasVariableTiles() && layout->maxTileSize() > maxVariableTile)
     return refuse("tiles of unknown height have up to " + Twine(maxVariableTile) + " steps");
   if (!layout->numSumBlocks().isConstant(1)) {
+    if (layout->widened)
+      return refuse("the sum is cut, and panels are widened as a whole");
     // The sums of all of a task's rows are kept.
     if (!layout->hasBoundedBlocks())
       return refuse("the sum is cut, and a task has rows of an unknown number");
@@ -769,7 +795,7 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
   if (layout->rhs == RightOperand::Direct && layout->hasVariableTiles())
     return refuse("tiles of unknown height read the right operand in panels");
   if (layout->prefetch != PrefetchCache::None &&
-      (!layout->packed || layout->depthwise || layout->maxTiles() < 1))
+      (!layout->packed || layout->widened || layout->depthwise || layout->maxTiles() < 1))
     return refuse("there are no panels to fetch ahead of use");
   if (layout->epiloguePrefetch != PrefetchCache::None && layout->epilogueTiles().empty())
     return refuse("the epilogue reads nothing of each row and column");

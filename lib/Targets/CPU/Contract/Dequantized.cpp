@@ -11,8 +11,16 @@ using namespace kiln::kernel;
 using namespace kiln::cpu;
 using sym::Expr;
 
-/// Strips a conversion of an integer to f32; null for other values.
+/// What is rounded to a narrower type in between, without that: sums are f32.
+static Value stripRounding(Value value) {
+  while (isa_and_nonnull<arith::ExtFOp, arith::TruncFOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+/// Strips a conversion of an integer to a float; null for other values.
 static Value stripConversion(Value value, bool &isUnsigned) {
+  value = stripRounding(value);
   isUnsigned = value.getDefiningOp<arith::UIToFPOp>() != nullptr;
   if (auto op = value.getDefiningOp<arith::SIToFPOp>())
     return op.getIn();
@@ -50,8 +58,9 @@ static bool parseZero(Value value, Dequantized &result) {
   return result.zero != nullptr;
 }
 
-/// bits - zero, as f32 or as an integer.
+/// bits - zero, as a float or as an integer.
 static bool parseDifference(Value value, Dequantized &result) {
+  value = stripRounding(value);
   if (auto difference = value.getDefiningOp<arith::SubFOp>()) {
     if (!parseZero(difference.getRhs(), result))
       return false;
@@ -79,8 +88,9 @@ std::optional<Dequantized> Dequantized::get(Region &region) {
   if (!result.map || result.map->getNumResults() != 1)
     return std::nullopt;
   Value value = result.map.getBody().front().getTerminator()->getOperand(0);
-  if (!value.getType().isF32() && !value.getType().isInteger(32))
+  if (!value.getType().isF32() && !value.getType().isBF16() && !value.getType().isInteger(32))
     return std::nullopt;
+  value = stripRounding(value);
   if (auto product = value.getDefiningOp<arith::MulFOp>()) {
     value = product.getLhs();
     result.scale = product.getRhs();

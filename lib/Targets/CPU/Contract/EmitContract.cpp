@@ -18,6 +18,7 @@
 #include "CPU/Contract/TurnedSums.h"
 #include "CPU/Contract/VariableTile.h"
 #include "CPU/Contract/VectorRows.h"
+#include "CPU/Contract/WidenPairs.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -188,7 +189,10 @@ private:
 
   void emitPanel(sym::Expr panel, int64_t vectors) {
     int64_t width = layout.panel();
-    if (layout.packed) {
+    if (layout.widened) {
+      rhs = scratchAt(layout.rhsScratchOffset());
+      emitWidened(panel, vectors);
+    } else if (layout.packed) {
       sym::Expr inner = layout.sumInner().floorDiv(layout.rhsSteps);
       sym::Expr offset =
           layout.rhsBase.substituteDims(task.batch) +
@@ -216,6 +220,21 @@ private:
       sym::Expr tiles = layout.numTiles();
       emitTiles(panel, vectors, inside, 0, tiles, -((step - task.firstUnit) * tiles));
     });
+  }
+
+  void emitWidened(sym::Expr panel, int64_t vectors) {
+    const ContractLayout::Widened &widened = *layout.widened;
+    int64_t steps = *layout.sumExtent().constant();
+    auto begin = [&](Value tensor, Type type, sym::Expr base, int64_t rows) {
+      sym::Expr offset = base.substituteDims(task.batch) + panel * (rows * layout.panel());
+      return tensor ? frame.gep(frame.buffer(tensor), type, frame.simplifyAndEmit(offset))
+                    : Value();
+    };
+    Value bits = begin(layout.rhsTensor, widened.type, layout.rhsBase, steps / widened.steps);
+    int64_t groups = widened.group == 0 ? 1 : steps / widened.group;
+    emitWidenedPanel(frame, layout, vectors, bits,
+                     begin(layout.scaleTensor, b.getF32Type(), layout.scaleBase, groups),
+                     begin(layout.offsetTensor, b.getF32Type(), layout.scaleBase, groups), rhs);
   }
 
   /// The first rows of a packed operand's scales and offsets.
@@ -327,8 +346,9 @@ private:
     shape.scaleStride = layout.panel();
     if (layout.inGroups) {
       shape.groupWords = *layout.sums[1].extent.constant();
-      shape.zeroAt = frame.simplifyAndEmit((layout.sums.front().extent - task.firstSum) *
-                                           layout.sums.front().lhsStride);
+      if (!layout.lhsType.isBF16())
+        shape.zeroAt = frame.simplifyAndEmit((layout.sums.front().extent - task.firstSum) *
+                                             layout.sums.front().lhsStride);
     }
     const ContractAxis &axis = layout.rows[layout.tileAxis];
     for (int64_t i = 0; i < size; ++i)

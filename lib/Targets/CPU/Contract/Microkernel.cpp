@@ -2,6 +2,7 @@
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "CPU/Contract/ByteProducts.h"
 #include "CPU/Contract/GroupProducts.h"
+#include "CPU/Contract/PairGroups.h"
 #include "CPU/Contract/Pairs.h"
 #include "CPU/Contract/SmallBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -401,6 +402,7 @@ SmallVector<Value> cpu::emitMicrokernel(KernelFrame &frame, const MicrokernelSha
     sums.assign(shape.rowOffsets.size() * shape.vectors, zero);
   }
   if (shape.groupWords != 0)
-    return emitGroupProducts(frame, shape, lhs, rhs, sums, prefetch);
+    return shape.lhsType.isBF16() ? emitPairGroups(frame, shape, lhs, rhs, sums, prefetch)
+                                  : emitGroupProducts(frame, shape, lhs, rhs, sums, prefetch);
   return Emitter(frame, shape, prefetch).emit(lhs, rhs, sums);
 }

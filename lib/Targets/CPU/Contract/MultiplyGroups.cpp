@@ -73,6 +73,7 @@ public:
     b.setInsertionPoint(contract);
     Value words = createWords();
     fillLeft(words);
+    widenYield(contract.getRhs(), b);
     scaleSum();
   }
 

@@ -165,7 +165,8 @@ struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
                           (small ? " columns of small integers" : " columns")};
       });
       if (small)
-        packSmallWeights(packing, *small, rewriter);
+        packSmallWeights(packing, *small, multipliesInPairs(packing.contract, *small, target),
+                         rewriter);
       else if (((target.avx512bf16 && packing.isConstant()) || target.amxBf16) &&
                canPackPairs(packing.contract))
         packPairs(packing, rewriter);

@@ -32,18 +32,29 @@ static bool liesAlongSum(ContractOp contract, unsigned k) {
   return readsInPlace(contract) && walksAlong(contract.getLhs(), firstK + k, end);
 }
 
-bool cpu::canPackPairs(ContractOp contract) {
-  auto yields = [](Region &region) { return region.front().getTerminator()->getOperand(0); };
+bool cpu::sumsPairs(ContractOp contract) {
+  auto yieldsHalves = [](Region &region) {
+    return region.front().getTerminator()->getOperand(0).getType().isBF16();
+  };
   std::optional<unsigned> k = findSteps(contract);
-  if (!k || contract.getPart() || columnsAreBatch(contract) ||
-      !yields(contract.getLhs()).getType().isBF16() ||
-      !yields(contract.getRhs()).getType().isBF16() ||
-      !contract.getEpilogue().getArgument(0).getType().isF32())
+  if (!k || contract.getPart() || columnsAreBatch(contract) || !yieldsHalves(contract.getLhs()) ||
+      !yieldsHalves(contract.getRhs()) || !contract.getEpilogue().getArgument(0).getType().isF32())
     return false;
   int64_t steps = *contract.getK().getSizes()[*k].constant();
+  return steps % pairSteps == 0 && steps >= fewestSteps;
+}
+
+void cpu::placeLeftAlongSum(ContractOp contract, RewriterBase &rewriter) {
+  if (!liesAlongSum(contract, *findSteps(contract)))
+    placeLeft(contract, rewriter.getBF16Type(), rewriter);
+}
+
+bool cpu::canPackPairs(ContractOp contract) {
+  if (!sumsPairs(contract))
+    return false;
   // A matrix that lies along its rows is left to what copies it a block at a time.
   bool isPlain = llvm::hasNItems(contract.getLhs().front(), 2);
-  if (steps % pairSteps != 0 || steps < fewestSteps || (isPlain && !liesAlongSum(contract, *k)))
+  if (isPlain && !liesAlongSum(contract, *findSteps(contract)))
     return false;
   // A constant table from which rows are gathered, too, has one layout for both.
   return llvm::all_of(readTensors(contract.getRhs()), [](Value tensor) {
@@ -58,8 +69,7 @@ void cpu::packPairs(const Panels &panels, RewriterBase &rewriter) {
   Location loc = contract.getLoc();
   unsigned firstK = panels.firstK(), k = *findSteps(contract);
   int64_t steps = *contract.getK().getSizes()[k].constant();
-  if (!liesAlongSum(contract, k))
-    placeLeft(contract, rewriter.getBF16Type(), rewriter);
+  placeLeftAlongSum(contract, rewriter);
   Type i16 = rewriter.getI16Type(), i32 = rewriter.getI32Type();
   auto constant = [&](int64_t value) {
     return arith::ConstantIntOp::create(rewriter, loc, i32, value).getResult();

@@ -10,8 +10,7 @@ using namespace kiln;
 using namespace kiln::kernel;
 using namespace kiln::cpu;
 
-/// The value that `region` yields, in f32.
-static void widenYield(Region &region, RewriterBase &rewriter) {
+void cpu::widenYield(Region &region, RewriterBase &rewriter) {
   OpOperand &yielded = region.front().getTerminator()->getOpOperand(0);
   Type f32 = rewriter.getF32Type();
   if (yielded.get().getType() == f32)
@@ -72,15 +71,17 @@ namespace {
 
 class Packer {
 public:
-  Packer(const Panels &panels, const SmallWeights &weights, RewriterBase &rewriter)
-      : panels(panels), contract(panels.contract), weights(weights), rewriter(rewriter),
-        loc(contract.getLoc()), firstK(panels.firstK()) {}
+  Packer(const Panels &panels, const SmallWeights &weights, bool inPairs, RewriterBase &rewriter)
+      : panels(panels), contract(panels.contract), weights(weights), inPairs(inPairs),
+        rewriter(rewriter), loc(contract.getLoc()), firstK(panels.firstK()) {}
 
   void pack() {
     choose();
     bool isWide = contract.getLhs().front().getTerminator()->getOperand(0).getType().isF32();
-    if (!inHalves &&
-        (isSplit ? !isWide || !readsInPlace(contract) : !isWide && readsInPlace(contract)))
+    if (inPairs)
+      placeLeftAlongSum(contract, rewriter);
+    else if (!inHalves &&
+             (isSplit ? !isWide || !readsInPlace(contract) : !isWide && readsInPlace(contract)))
       placeLeft(contract, rewriter.getF32Type(), rewriter);
     Value bits = packBits(), scales, offsets;
     if (group != 0) {
@@ -95,7 +96,8 @@ public:
                            rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(), UnitAttr());
     SmallVector<sym::Expr> dims = renameSteps(panels, sums, isSplit);
     renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims());
-    widenYield(result.getLhs(), rewriter);
+    if (!inPairs)
+      widenYield(result.getLhs(), rewriter);
     fillRight(result.getRhs(), bits, scales, offsets);
     fillEpilogue(result.getEpilogue(), dims);
     rewriter.replaceOp(contract, result);
@@ -150,6 +152,12 @@ private:
       value = expect(value, compare(arith::CmpIPredicate::sle, value, bias + 7),
                      "weights of more than four bits");
     }
+    return group == 0 ? expectNoZeros(value, mapping) : value;
+  }
+
+  /// `value`, once the zero points that are all zero are seen to be. Scales are checked with them where there are
+  /// some: bits that no other parameter changes are stored as these panels alone.
+  Value expectNoZeros(Value value, const IRMapping &mapping) {
     for (Value old : weights.zeros) {
       Value zero = mapping.lookup(old);
       Value none = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(zero.getType()));
@@ -190,8 +198,9 @@ private:
             if (bias != 0)
               four = arith::SubIOp::create(rewriter, loc, four, constant(bias));
             four = arith::AndIOp::create(rewriter, loc, four, constant(15));
-            int64_t first =
-                inHalves ? i % halfSteps * 8 + i / halfSteps * smallBits : i * smallBits;
+            int64_t first = inHalves  ? i % halfSteps * 8 + i / halfSteps * smallBits
+                            : inPairs ? *firstPairBit(i).constant()
+                                      : i * smallBits;
             four = arith::ShLIOp::create(rewriter, loc, four, constant(first));
             word = word ? arith::OrIOp::create(rewriter, loc, word, four).getResult() : four;
           }
@@ -210,13 +219,14 @@ private:
   Value packParameters(unsigned which) {
     return panels.create(rewriter.getF32Type(), sums[0], rewriter,
                          [&](Panels::CloneAt cloneAt, sym::Expr row, Value mask) {
+                           IRMapping mapping = cloneAt(row * group);
                            auto [scale, offset] =
-                               weights.createParameters(rewriter, loc, cloneAt(row * group), bias);
+                               weights.createParameters(rewriter, loc, mapping, bias);
                            Value value = which == 0 ? scale : offset;
                            if (!value)
                              value = arith::ConstantOp::create(
                                  rewriter, loc, rewriter.getF32FloatAttr(which == 0 ? 1.0F : 0.0F));
-                           return masked(value, mask);
+                           return masked(which == 0 ? expectNoZeros(value, mapping) : value, mask);
                          });
   }
 
@@ -235,6 +245,8 @@ private:
       // The four bits are moved to the top, and down again with their sign.
       int64_t top = 32 - smallBits;
       sym::Expr first = smallBits * k(sums.size() - (inHalves ? 2 : 1));
+      if (inPairs)
+        first = firstPairBit(k(sums.size() - 1));
       if (inHalves)
         first = first + 8 * k(sums.size() - 1);
       sym::IndexMap up{numDims(), {top - first}};
@@ -255,6 +267,8 @@ private:
       value = arith::MulFOp::create(rewriter, loc, value, readPanels(scales, k(0)));
     if (offsets && !subtracts)
       value = arith::AddFOp::create(rewriter, loc, value, readPanels(offsets, k(0)));
+    if (inPairs)
+      value = arith::TruncFOp::create(rewriter, loc, rewriter.getBF16Type(), value);
     YieldOp::create(rewriter, loc, value);
   }
 
@@ -287,6 +301,7 @@ private:
   const Panels &panels;
   ContractOp contract;
   const SmallWeights &weights;
+  bool inPairs;
   RewriterBase &rewriter;
   Location loc;
   unsigned firstK;
@@ -298,7 +313,7 @@ private:
 
 } // namespace
 
-void cpu::packSmallWeights(const Panels &panels, const SmallWeights &weights,
+void cpu::packSmallWeights(const Panels &panels, const SmallWeights &weights, bool inPairs,
                            RewriterBase &rewriter) {
-  Packer(panels, weights, rewriter).pack();
+  Packer(panels, weights, inPairs, rewriter).pack();
 }

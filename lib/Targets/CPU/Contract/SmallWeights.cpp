@@ -2,6 +2,7 @@
 #include "CPU/Contract/SmallWeights.h"
 #include "CPU/Contract/ContractRegions.h"
 #include "CPU/Contract/MultiplyGroups.h"
+#include "CPU/Contract/Pairs.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -269,6 +270,24 @@ std::pair<Value, Value> SmallWeights::createParameters(OpBuilder &builder, Locat
   return {scale, offset};
 }
 
+//===-- Pairs of bf16 ------------------------------------------------------------------------===//
+
+bool cpu::hasFewRows(ContractOp contract) {
+  constexpr int64_t fewestRows = 16;
+  return sym::product(contract.getM().getSizes()).constant().value_or(fewestRows) < fewestRows;
+}
+
+bool cpu::multipliesInPairs(ContractOp contract, const SmallWeights &weights,
+                            const codegen::CPUInfo &target) {
+  constexpr int64_t fewestColumns = 16;
+  int64_t lanes = target.lanes(Float32Type::get(contract.getContext()));
+  if (!multipliesPairs(target, lanes) || !sumsPairs(contract) ||
+      sym::product(contract.getN().getSizes()).constant().value_or(fewestColumns) < fewestColumns)
+    return false;
+  return !hasFewRows(contract) ||
+         (weights.getBias() == 0 && weights.group != 0 && !weights.hasOffset() && lanes == 16);
+}
+
 //===-- Packed operands ----------------------------------------------------------------------===//
 
 /// The read with which `value`'s op combines another value, which takes its place; null: none.
@@ -326,6 +345,10 @@ std::optional<PackedSmallWeights> PackedSmallWeights::get(ContractOp contract) {
       return weights;
     weights.steps = 1;
   }
+  if (auto rounding = value.getDefiningOp<arith::TruncFOp>()) {
+    weights.inPairs = value.getType().isBF16();
+    value = rounding.getIn();
+  }
   if (!value.getType().isF32())
     return std::nullopt;
   weights.offset = stripRead<arith::AddFOp>(value);
@@ -351,7 +374,7 @@ std::optional<PackedSmallWeights> PackedSmallWeights::get(ContractOp contract) {
   sym::Expr last = sym::Expr::dim(contract.getExtents().size() - 1);
   weights.steps = wordSteps;
   if (k.back().isConstant(wordSteps)) {
-    weights.bits = getWord(value, smallBits * last);
+    weights.bits = getWord(value, weights.inPairs ? firstPairBit(last) : smallBits * last);
     return weights.bits ? std::optional(weights) : std::nullopt;
   }
   std::optional<GroupedBytes> left = GroupedBytes::get(contract);

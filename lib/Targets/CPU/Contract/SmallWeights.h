@@ -11,6 +11,10 @@
 //   %q = sign-extended bits 4*d_k to 4*d_k + 3 of %w
 //   yield sitofp(%q) * kernel.read %scales (…) + kernel.read %offsets (…)
 //
+// Where the left operand is of bf16 and the CPU multiplies pairs of these, what is yielded is rounded to bf16, and steps 2*i and
+// 2*i + 1 of a word are its bits from 4*i and from 16 + 4*i on: many rows share what a task has widened to pairs
+// (WidenPairs.h), few look them up (PairGroups.h).
+//
 // Where the left operand is of bytes (MultiplyGroups.h), the innermost k dims are the halves of a word, of two and
 // four steps: bits 4*d_half + 8*d_step on are those of a step, so that a shift and a mask make four
 // bytes of a word.
@@ -18,6 +22,7 @@
 #define KILN_LIB_TARGETS_CPU_CONTRACT_SMALLWEIGHTS_H
 
 #include "CPU/Contract/Panels.h"
+#include "kiln/Codegen/CPUInfo.h"
 
 namespace kiln::cpu {
 
@@ -25,6 +30,11 @@ namespace kiln::cpu {
 constexpr int64_t smallBits = 4, wordSteps = 32 / smallBits, pairSteps = 2;
 /// Halves of a word, and steps in one.
 constexpr int64_t wordHalves = 2, halfSteps = wordSteps / wordHalves;
+
+/// Bits of word step `step` from this one on, in words of pairs.
+inline sym::Expr firstPairBit(sym::Expr step) {
+  return smallBits * step.floorDiv(pairSteps) + 32 / pairSteps * step.mod(pairSteps);
+}
 
 /// A right operand as a contract has it before it is packed.
 struct SmallWeights {
@@ -58,6 +68,8 @@ struct SmallWeights {
                                                        int64_t bias) const;
 };
 
+/// Makes `region` yield its value in f32.
+void widenYield(mlir::Region &region, mlir::RewriterBase &rewriter);
 /// Makes a tensor [batch…, m…, k…] of the left operand, of bf16 or f32.
 void placeLeft(kernel::ContractOp contract, mlir::Type element, mlir::RewriterBase &rewriter);
 /// The dims of a contract over those of one with the k dims `sums`: its own in their order, or (split)
@@ -65,10 +77,20 @@ void placeLeft(kernel::ContractOp contract, mlir::Type element, mlir::RewriterBa
 llvm::SmallVector<sym::Expr> renameSteps(const Panels &panels, llvm::ArrayRef<sym::Expr> sums,
                                          bool isSplit);
 
-/// Lays out the right operand, and replaces the contract.
-void packSmallWeights(const Panels &panels, const SmallWeights &weights,
+/// Lays out the right operand, and replaces the contract. With `inPairs`, it is multiplied in pairs of bf16.
+void packSmallWeights(const Panels &panels, const SmallWeights &weights, bool inPairs,
                       mlir::RewriterBase &rewriter);
 
+/// Both operands are of bf16, and the sum, in f32, is along one dim, of pairs of steps.
+bool sumsPairs(kernel::ContractOp contract);
+/// Rows that look their weights up, if these are in words and have scales alone. So few are multiplied in f32 otherwise: widening
+/// a panel for them takes longer than is gained.
+bool hasFewRows(kernel::ContractOp contract);
+/// Small integers are worth multiplying as pairs of bf16 on this CPU.
+bool multipliesInPairs(kernel::ContractOp contract, const SmallWeights &weights,
+                       const codegen::CPUInfo &target);
+/// Puts the left operand of such a contract along the sum, unless it lies so.
+void placeLeftAlongSum(kernel::ContractOp contract, mlir::RewriterBase &rewriter);
 /// Weights of bf16 may be laid out in words of two steps of the sum; nobody else reads them.
 bool canPackPairs(kernel::ContractOp contract);
 /// Does so, for CPUs that multiply pairs, and replaces the contract.
@@ -79,6 +101,7 @@ void packPairs(const Panels &panels, mlir::RewriterBase &rewriter);
 struct PackedSmallWeights {
   kernel::ReadOp bits, scale, offset; // of the latter two none or both, or a scale alone
   bool isUnsigned = false, subtractsFirst = false;
+  bool inPairs = false;
   int64_t steps = 1;
   /// Words of the left operand's bytes, by which words are multiplied; null: it is none.
   kernel::ReadOp left;

@@ -1,0 +1,119 @@
+// Panels of small integers, widened to pairs of bf16 in a task's scratch memory.
+#include "CPU/Contract/WidenPairs.h"
+#include "CPU/Contract/Pairs.h"
+#include "CPU/Contract/SmallBits.h"
+#include "CPU/Contract/SmallWeights.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+namespace {
+
+class Emitter {
+public:
+  Emitter(KernelFrame &frame, const ContractLayout &layout, int64_t vectors)
+      : frame(frame), b(frame.builder), loc(frame.loc), layout(layout), vectors(vectors),
+        panel(layout.panel()), pairs(*layout.sums.front().extent.constant()),
+        group(layout.widened->group == 0 ? 2 * pairs : layout.widened->group) {}
+
+  void emit(Value bits, Value scales, Value offsets, Value base) {
+    int64_t steps = std::max(layout.widened->steps, pairSteps), rows = group / steps;
+    emitRange(frame, 0, 2 * pairs / group, 2 * pairs / group, [&](sym::Expr number) {
+      SmallVector<Value> scale = loadRow(scales, number), offset = loadRow(offsets, number);
+      emitRange(frame, 0, rows, rows, [&](sym::Expr inner) {
+        sym::Expr row = number * rows + inner;
+        for (int64_t v = 0; v < vectors; ++v) {
+          SmallVector<Value> values = loadSteps(bits, row, v, steps);
+          for (Value &value : values)
+            value = applyParameters(value, scale, offset, v);
+          for (int64_t pair = 0; pair < steps / pairSteps; ++pair)
+            store(makeWords(values[2 * pair], values[2 * pair + 1]), base,
+                  row * (steps / pairSteps) + pair, v);
+        }
+      });
+    });
+  }
+
+private:
+  Type vectorOf(Type type) { return VectorType::get(layout.lanes, type); }
+
+  Value at(Value base, Type type, sym::Expr row, int64_t v) {
+    return frame.gep(base, type, frame.simplifyAndEmit(row * panel + v * layout.lanes));
+  }
+
+  Value load(Value base, Type type, sym::Expr row, int64_t v) {
+    return LLVM::LoadOp::create(b, loc, vectorOf(type), at(base, type, row, v),
+                                type.getIntOrFloatBitWidth() / 8);
+  }
+
+  void store(Value words, Value base, sym::Expr pair, int64_t v) {
+    LLVM::StoreOp::create(b, loc, words, at(base, b.getI32Type(), pair, v), /*alignment=*/4);
+  }
+
+  SmallVector<Value> loadRow(Value base, sym::Expr row) {
+    SmallVector<Value> values;
+    for (int64_t v = 0; base && v < vectors; ++v)
+      values.push_back(load(base, b.getF32Type(), row, v));
+    return values;
+  }
+
+  /// The numbers of `steps` steps of the sum, as f32.
+  SmallVector<Value> loadSteps(Value bits, sym::Expr row, int64_t v, int64_t steps) {
+    SmallVector<Value> values;
+    if (layout.widened->steps != 1) {
+      Value words = load(bits, layout.widened->type, row, v);
+      for (int64_t i = 0; i < steps; ++i)
+        values.push_back(widenSmallBits(frame, words, *firstPairBit(i).constant()));
+      return values;
+    }
+    for (int64_t i = 0; i < steps; ++i) {
+      Value number = load(bits, layout.widened->type, row * steps + i, v);
+      Type f32 = vectorOf(b.getF32Type());
+      values.push_back(layout.rhsUnsigned
+                           ? arith::UIToFPOp::create(b, loc, f32, number).getResult()
+                           : arith::SIToFPOp::create(b, loc, f32, number).getResult());
+    }
+    return values;
+  }
+
+  Value applyParameters(Value value, ArrayRef<Value> scale, ArrayRef<Value> offset, int64_t v) {
+    if (!offset.empty() && !layout.subtractsFirst)
+      return vector::FMAOp::create(b, loc, value, scale[v], offset[v]);
+    if (!offset.empty())
+      value = arith::SubFOp::create(b, loc, value, offset[v]);
+    return scale.empty() ? value : arith::MulFOp::create(b, loc, value, scale[v]).getResult();
+  }
+
+  /// Words of two bf16, the first one in the lower half.
+  Value makeWords(Value first, Value second) {
+    int64_t lanes = layout.lanes;
+    auto halves = VectorType::get(2 * lanes, b.getBF16Type());
+    std::string name = "llvm.x86.avx512bf16.cvtne2ps2bf16." + std::to_string(32 * lanes);
+    Value rounded = LLVM::CallIntrinsicOp::create(b, loc, halves, b.getStringAttr(name),
+                                               ValueRange{second, first})
+                     .getResult(0);
+    Value both = LLVM::BitcastOp::create(b, loc, VectorType::get(2 * lanes, b.getI16Type()), rounded);
+    SmallVector<int64_t> order;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      order.append({lane, lanes + lane});
+    Value paired = vector::ShuffleOp::create(b, loc, both, both, order);
+    return vector::BitCastOp::create(b, loc, cast<VectorType>(vectorOf(b.getI32Type())), paired);
+  }
+
+  KernelFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  const ContractLayout &layout;
+  int64_t vectors, panel, pairs, group;
+};
+
+} // namespace
+
+void cpu::emitWidenedPanel(KernelFrame &frame, const ContractLayout &layout, int64_t vectors,
+                           Value bits, Value scales, Value offsets, Value base) {
+  Emitter(frame, layout, vectors).emit(bits, scales, offsets, base);
+}
