@@ -131,3 +131,65 @@ kernel.func @eight_columns(%x: tensor<64x8x8xf32>, %w: tensor<64x8x8xf32>) -> te
   } : tensor<64x8x8xf32>
   kernel.return %y : tensor<64x8x8xf32>
 }
+
+// -----
+
+// Windows that move by a page each are in one set of the cache: one image row of 7 in a tile, not two.
+// CHECK-LABEL: kernel.func @page_apart
+// CHECK-SAME: tile_rows = 7,
+kernel.func @page_apart(%x: tensor<14x14x512xf32>, %w: tensor<16x4608x32xf32>) -> tensor<7x7x512xf32> {
+  %y = kernel.contract batch [] m [7, 7] n [512] k [3, 3, 512] panel 32 lhs {
+    %in = kernel.inside (d0, d1, d2, d3, d4, d5) -> (2*d0 + d3 - 1, 2*d1 + d4 - 1) bounds [14, 14]
+    %zero = arith.constant 0.0 : f32
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (2*d0 + d3 - 1, 2*d1 + d4 - 1, d5) if %in else(%zero : f32) : tensor<14x14x512xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2 floordiv 32, 1536*d3 + 512*d4 + d5, d2 mod 32) : tensor<16x4608x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<7x7x512xf32>
+  kernel.return %y : tensor<7x7x512xf32>
+}
+
+// -----
+
+// Rows of a residual that are a page apart, behind a short sum, and rows that are not.
+// CHECK-LABEL: kernel.func @residual_rows
+// CHECK-SAME: tile_rows = 8,
+kernel.func @residual_rows(%x: tensor<196x256xf32>, %w: tensor<32x256x32xf32>, %r: tensor<196x1024xf32>) -> tensor<196x1024xf32> {
+  %y = kernel.contract batch [] m [196] n [1024] k [256] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<196x256xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<32x256x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %d = kernel.read %r (d0, d1, d2) -> (d0, d1) : tensor<196x1024xf32> -> f32
+    %e = arith.addf %sum, %d : f32
+    kernel.yield %e : f32
+  } : tensor<196x1024xf32>
+  kernel.return %y : tensor<196x1024xf32>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.func @other_residual_rows
+// CHECK-SAME: tile_rows = 12,
+kernel.func @other_residual_rows(%x: tensor<196x256xf32>, %w: tensor<33x256x32xf32>, %r: tensor<196x1056xf32>) -> tensor<196x1056xf32> {
+  %y = kernel.contract batch [] m [196] n [1056] k [256] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<196x256xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<33x256x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %d = kernel.read %r (d0, d1, d2) -> (d0, d1) : tensor<196x1056xf32> -> f32
+    %e = arith.addf %sum, %d : f32
+    kernel.yield %e : f32
+  } : tensor<196x1056xf32>
+  kernel.return %y : tensor<196x1056xf32>
+}

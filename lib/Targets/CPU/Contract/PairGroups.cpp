@@ -44,8 +44,7 @@ public:
       for (int64_t v = 0; v < shape.vectors; ++v)
         scaleRow.push_back(load(scales, f32, v * shape.lanes));
       for (auto [i, sum] : llvm::enumerate(inner))
-        next.push_back(
-            vector::FMAOp::create(b, loc, sum, scaleRow[i % shape.vectors], before[i]));
+        next.push_back(vector::FMAOp::create(b, loc, sum, scaleRow[i % shape.vectors], before[i]));
       return next;
     });
   }
@@ -62,8 +61,7 @@ private:
   }
 
   Value advance(Value base, Type type, Value number, int64_t stride) {
-    return frame.gep(base, type,
-                     arith::MulIOp::create(b, loc, number, frame.constant(stride)));
+    return frame.gep(base, type, arith::MulIOp::create(b, loc, number, frame.constant(stride)));
   }
 
   Value load(Value base, Type type, int64_t offset) {
@@ -83,8 +81,8 @@ private:
                                frame.constant(shape.rowOffsets[row] + pair * pairSteps));
           Value left = LLVM::LoadOp::create(b, loc, b.getI32Type(), at, /*alignment=*/2);
           Value &sum = sums[row * shape.vectors + v];
-          sum = multiplyAddPairs(frame, vector::BroadcastOp::create(b, loc, i32, left), weights,
-                                 sum);
+          sum =
+              multiplyAddPairs(frame, vector::BroadcastOp::create(b, loc, i32, left), weights, sum);
         }
       }
     }
@@ -110,9 +108,9 @@ private:
     }
     Value index = LLVM::BitcastOp::create(b, loc, halves, words);
     std::string name = "llvm.x86.avx512.permvar.hi." + std::to_string(16 * lanes);
-    Value result =
-        LLVM::CallIntrinsicOp::create(b, loc, halves, b.getStringAttr(name), ValueRange{numbers, index})
-            .getResult(0);
+    Value result = LLVM::CallIntrinsicOp::create(b, loc, halves, b.getStringAttr(name),
+                                                 ValueRange{numbers, index})
+                       .getResult(0);
     return LLVM::BitcastOp::create(b, loc, i32, result);
   }
 

@@ -94,9 +94,10 @@ private:
     auto halves = VectorType::get(2 * lanes, b.getBF16Type());
     std::string name = "llvm.x86.avx512bf16.cvtne2ps2bf16." + std::to_string(32 * lanes);
     Value rounded = LLVM::CallIntrinsicOp::create(b, loc, halves, b.getStringAttr(name),
-                                               ValueRange{second, first})
-                     .getResult(0);
-    Value both = LLVM::BitcastOp::create(b, loc, VectorType::get(2 * lanes, b.getI16Type()), rounded);
+                                                  ValueRange{second, first})
+                        .getResult(0);
+    Value both =
+        LLVM::BitcastOp::create(b, loc, VectorType::get(2 * lanes, b.getI16Type()), rounded);
     SmallVector<int64_t> order;
     for (int64_t lane = 0; lane < lanes; ++lane)
       order.append({lane, lanes + lane});
