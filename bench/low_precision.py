@@ -11,7 +11,7 @@ import functools
 
 import models
 
-SCHEMES = ["f32", "bf16", "int8", "int4-g32", "int4-g128", "8da4w"]
+SCHEMES = ["f32", "bf16", "int8", "int4-g32", "int4-g128", "8da4w", "8da8w"]
 NETWORKS = ["resnet50", "bert-base", "vit-b16", "mobilenet-v2"]
 PRODUCTS = ["f32", "bf16", "int8"]
 NAMES = [
@@ -119,6 +119,8 @@ def quantize(module, scheme):
     group = quantization.PerGroup(128 if scheme.endswith("g128") else 32)
     if scheme == "int8":
         configuration = quantization.Int8WeightOnlyConfig()
+    elif scheme == "8da8w":
+        configuration = quantization.Int8DynamicActivationInt8WeightConfig()
     elif scheme == "8da4w":
         configuration = quantization.Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=group)
     else:
@@ -222,5 +224,5 @@ def weight_bytes(name, tiny=False):
     hidden, inner, vocabulary = sizes["hidden"], sizes["inner"], sizes["vocabulary"]
     rows = 2 * sizes["heads"] * sizes["head"] + 2 * sizes["groups"] * sizes["head"] + 3 * inner
     elements = sizes["layers"] * hidden * rows + vocabulary * hidden
-    bits = {"f32": 32, "bf16": 16, "int8": 8, "int4-g32": 4 + 16 / 32, "int4-g128": 4 + 16 / 128, "8da4w": 4 + 16 / 32}
+    bits = {"f32": 32, "bf16": 16, "int8": 8, "int4-g32": 4 + 16 / 32, "int4-g128": 4 + 16 / 128, "8da4w": 4 + 16 / 32, "8da8w": 8}
     return int(elements * bits[name.partition("-")[2]] / 8)

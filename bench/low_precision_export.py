@@ -11,7 +11,7 @@ import tempfile
 import low_precision
 import models
 
-GGUF_TYPES = {"f32": "F32", "bf16": "BF16", "int8": "Q8_0", "int4-g32": "Q4_0", "8da4w": "Q4_0"}
+GGUF_TYPES = {"f32": "F32", "bf16": "BF16", "int8": "Q8_0", "int4-g32": "Q4_0", "8da4w": "Q4_0", "8da8w": "Q8_0"}
 
 
 def _inputs(network, tiny):
@@ -29,7 +29,7 @@ def openvino(source, name, tiny, target):
         samples = [[value.numpy() for value in some] for some in low_precision.calibration(_inputs(name, tiny))]
         kind = nncf.ModelType.TRANSFORMER if name.startswith(("bert", "vit")) else None
         model = nncf.quantize(model, nncf.Dataset(samples), model_type=kind, subset_size=len(samples))
-    elif scheme == "int8":
+    elif scheme in ("int8", "8da8w"):
         model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
     elif "4" in scheme:
         group = 128 if scheme.endswith("g128") else 32
@@ -72,7 +72,7 @@ def onnxruntime(source, name, tiny, target):
         elif name.startswith("product"):
             quantization.quantize_dynamic(folded, target, per_channel=True)
         else:
-            bits, group = (8 if scheme == "int8" else 4), (128 if scheme.endswith("g128") else 32)
+            bits, group = (8 if scheme in ("int8", "8da8w") else 4), (128 if scheme.endswith("g128") else 32)
             configuration = nbits.DefaultWeightOnlyQuantConfig(block_size=group, is_symmetric=True, accuracy_level=4, bits=bits)
             quantizer = nbits.MatMulNBitsQuantizer(onnx.load(folded), algo_config=configuration)
             quantizer.process()

@@ -71,13 +71,15 @@ func.func @tied(%x: tensor<5x48xbf16>, %at: tensor<5xi64>) -> (tensor<5x64xbf16>
 // CHECK: } : tensor<1x8x32xi32>
 // CHECK: %[[SCALES:.*]] = kernel.map {
 // CHECK: kernel.expect %{{.*}} if %{{.*}}, "weights with zero points other than 0" : f32
-// CHECK: } : tensor<1x2x32xf32>
+// CHECK: } : tensor<1x2x32xbf16>
 // CHECK: kernel.contract batch [] m [40] n [32] k [2, 4, 8] panel 32 lhs {
 // CHECK-NEXT: kernel.read %arg0 {{.*}} : tensor<40x64xbf16> -> bf16
 // CHECK: rhs {
 // CHECK-NEXT: kernel.read %[[BITS]]
 // CHECK: kernel.index (d0, d1, d2, d3, d4) -> (28*(d4 floordiv 2) - 16*d4 + 28)
-// CHECK: arith.mulf
+// CHECK: %[[SCALE:.*]] = kernel.read %[[SCALES]] {{.*}} -> bf16
+// CHECK-NEXT: arith.extf %[[SCALE]]
+// CHECK-NEXT: arith.mulf
 // CHECK-NEXT: %[[ROUNDED:.*]] = arith.truncf
 // CHECK-NEXT: kernel.yield %[[ROUNDED]] : bf16
 // WIDE-LABEL: func.func @few_bits

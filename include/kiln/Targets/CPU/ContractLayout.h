@@ -94,6 +94,10 @@ struct ContractLayout {
   bool inGroups = false;
   mlir::Value scaleTensor, offsetTensor; // null: none
   sym::Expr scaleBase = 0;               // as `rhsBase`
+  mlir::Type scaleType() const {
+    return scaleTensor ? mlir::cast<mlir::RankedTensorType>(scaleTensor.getType()).getElementType()
+                       : mlir::Type();
+  }
   /// A packed operand of small integers that each task widens to pairs of bf16, a panel at a time (WidenPairs.h):
   /// `rhsType`, `rhsSteps` and `sums` are those of the pairs.
   struct Widened {

@@ -61,10 +61,11 @@ struct MicrokernelShape {
   int64_t rhsSteps = 1;
   /// Operands are pairs of bf16, those of the left one next to each other, which are multiplied as such.
   bool pairs = false;
-  /// The right operand is multiplied by a row of f32 of its own in each iteration of the outermost
-  /// loop, and another is added then, or subtracted first: the first rows' addresses (null: there are
+  /// The right operand is multiplied by a row of `scaleType` of its own in each iteration of the outermost
+  /// loop, and another of f32 is added then, or subtracted first: the first rows' addresses (null: there are
   /// none), and the elements from row to row.
   mlir::Value scales, offsets;
+  mlir::Type scaleType;
   bool subtractsFirst = false;
   int64_t scaleStride = 0;
   /// The right operand is words of four bits, so many in a group, an iteration of the outermost loop, and the left one words of

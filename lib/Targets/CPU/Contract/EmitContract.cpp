@@ -233,7 +233,7 @@ private:
     Value bits = begin(layout.rhsTensor, widened.type, layout.rhsBase, steps / widened.steps);
     int64_t groups = widened.group == 0 ? 1 : steps / widened.group;
     emitWidenedPanel(frame, layout, vectors, bits,
-                     begin(layout.scaleTensor, b.getF32Type(), layout.scaleBase, groups),
+                     begin(layout.scaleTensor, layout.scaleType(), layout.scaleBase, groups),
                      begin(layout.offsetTensor, b.getF32Type(), layout.scaleBase, groups), rhs);
   }
 
@@ -241,12 +241,12 @@ private:
   void bindScales(sym::Expr panel) {
     sym::Expr row = panel * layout.sums.front().extent + task.firstSum;
     sym::Expr offset = layout.scaleBase.substituteDims(task.batch) + row * layout.panel();
-    auto addressIn = [&](Value tensor) {
-      return tensor ? frame.gep(frame.buffer(tensor), layout.sumType, frame.simplifyAndEmit(offset))
+    auto addressIn = [&](Value tensor, Type type) {
+      return tensor ? frame.gep(frame.buffer(tensor), type, frame.simplifyAndEmit(offset))
                     : Value();
     };
-    scales = addressIn(layout.scaleTensor);
-    offsets = addressIn(layout.offsetTensor);
+    scales = addressIn(layout.scaleTensor, layout.scaleType());
+    offsets = addressIn(layout.offsetTensor, layout.sumType);
   }
 
   /// The panel where it is in the operand; its last columns may be the operand's.
@@ -342,6 +342,7 @@ private:
     shape.pairs = layout.multipliesPairs() && multipliesPairs(frame.target, shape.lanes);
     shape.scales = scales;
     shape.offsets = offsets;
+    shape.scaleType = layout.scaleType();
     shape.subtractsFirst = layout.subtractsFirst;
     shape.scaleStride = layout.panel();
     if (layout.inGroups) {

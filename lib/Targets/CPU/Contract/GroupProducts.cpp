@@ -9,6 +9,7 @@
 // products lies between -32 * 255 * 8 and 32 * 255 * 7, so that nothing saturates in 16 bits.
 #include "CPU/Contract/GroupProducts.h"
 #include "CPU/Contract/ByteProducts.h"
+#include "CPU/Contract/SmallBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -61,10 +62,12 @@ public:
     };
     SmallVector<Value> inner =
         emitGroup(at(lhs, 2 * words), at(rhs, words * shape.scaleStride), group);
-    Value scales = at(shape.scales, shape.scaleStride);
+    Value first = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
     SmallVector<Value> next;
     for (int64_t v = 0; v < shape.vectors; ++v) {
-      Value scale = LLVM::LoadOp::create(b, loc, f32, offset(scales, v * shape.lanes), 4);
+      Value scale = loadScales(
+          frame, shape.scales, shape.scaleType,
+          arith::AddIOp::create(b, loc, first, frame.constant(v * shape.lanes)), shape.lanes);
       if (!inHalves)
         scale = arith::MulFOp::create(b, loc, scale, number(1.0 / 16));
       scaleRow.push_back(scale);

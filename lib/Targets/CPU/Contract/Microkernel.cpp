@@ -145,15 +145,16 @@ private:
   void enterIteration(size_t level, Value k) {
     if (level != 0 || !shape.scales)
       return;
-    auto loadRow = [&](Value base, SmallVector<Value> &row) {
+    auto loadRow = [&](Value base, Type type, SmallVector<Value> &row) {
       row.clear();
-      Value offset = arith::MulIOp::create(b, loc, k, frame.constant(shape.scaleStride));
+      Value first = arith::MulIOp::create(b, loc, k, frame.constant(shape.scaleStride));
       for (int64_t v = 0; base && v < shape.vectors; ++v)
-        row.push_back(load(frame.gep(base, shape.sumType, offset), shape.sumType, v * shape.lanes,
-                           /*scalar=*/false));
+        row.push_back(loadScales(
+            frame, base, type,
+            arith::AddIOp::create(b, loc, first, frame.constant(v * shape.lanes)), shape.lanes));
     };
-    loadRow(shape.scales, scaleRow);
-    loadRow(shape.offsets, offsetRow);
+    loadRow(shape.scales, shape.scaleType, scaleRow);
+    loadRow(shape.offsets, shape.sumType, offsetRow);
   }
 
   /// Innermost iterations before iteration `k` of the loop `level`; null if nobody asks.

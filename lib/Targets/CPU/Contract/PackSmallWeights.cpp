@@ -217,17 +217,19 @@ private:
 
   /// Scales or offsets.
   Value packParameters(unsigned which) {
-    return panels.create(rewriter.getF32Type(), sums[0], rewriter,
-                         [&](Panels::CloneAt cloneAt, sym::Expr row, Value mask) {
-                           IRMapping mapping = cloneAt(row * group);
-                           auto [scale, offset] =
-                               weights.createParameters(rewriter, loc, mapping, bias);
-                           Value value = which == 0 ? scale : offset;
-                           if (!value)
-                             value = arith::ConstantOp::create(
-                                 rewriter, loc, rewriter.getF32FloatAttr(which == 0 ? 1.0F : 0.0F));
-                           return masked(which == 0 ? expectNoZeros(value, mapping) : value, mask);
-                         });
+    Type f32 = rewriter.getF32Type(), type = which == 0 ? weights.getScaleType() : f32;
+    return panels.create(
+        type, sums[0], rewriter, [&](Panels::CloneAt cloneAt, sym::Expr row, Value mask) {
+          IRMapping mapping = cloneAt(row * group);
+          auto [scale, offset] = weights.createParameters(rewriter, loc, mapping, bias);
+          Value value = which == 0 ? scale : offset;
+          if (!value)
+            value = arith::ConstantOp::create(rewriter, loc,
+                                              rewriter.getF32FloatAttr(which == 0 ? 1.0F : 0.0F));
+          value = masked(which == 0 ? expectNoZeros(value, mapping) : value, mask);
+          return type == f32 ? value
+                             : arith::TruncFOp::create(rewriter, loc, type, value).getResult();
+        });
   }
 
   void fillRight(Region &region, Value bits, Value scales, Value offsets) {
@@ -264,7 +266,7 @@ private:
     if (subtracts)
       value = arith::SubFOp::create(rewriter, loc, value, readPanels(offsets, k(0)));
     if (scales)
-      value = arith::MulFOp::create(rewriter, loc, value, readPanels(scales, k(0)));
+      value = arith::MulFOp::create(rewriter, loc, value, readScales(scales));
     if (offsets && !subtracts)
       value = arith::AddFOp::create(rewriter, loc, value, readPanels(offsets, k(0)));
     if (inPairs)
@@ -274,6 +276,13 @@ private:
 
   Value readPanels(Value tensor, sym::Expr row) {
     return ReadOp::create(rewriter, loc, tensor, panels.getPlace(numDims(), row));
+  }
+
+  Value readScales(Value tensor) {
+    Value scale = readPanels(tensor, k(0));
+    Type f32 = rewriter.getF32Type();
+    return scale.getType() == f32 ? scale
+                                  : arith::ExtFOp::create(rewriter, loc, f32, scale).getResult();
   }
 
   /// Scales that are the same in all of a sum multiply it.

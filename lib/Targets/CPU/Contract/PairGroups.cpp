@@ -6,6 +6,7 @@
 // that is multiplied. It looks at five bits of 32 numbers: the table has each number twice.
 #include "CPU/Contract/PairGroups.h"
 #include "CPU/Contract/Pairs.h"
+#include "CPU/Contract/SmallBits.h"
 #include "CPU/Contract/SmallWeights.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -39,10 +40,12 @@ public:
             return emitWord(advance(left, shape.lhsType, word, wordSteps),
                             advance(right, b.getI32Type(), word, shape.scaleStride), init);
           });
-      Value scales = advance(shape.scales, b.getF32Type(), group, shape.scaleStride);
+      Value row = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
       SmallVector<Value> next;
       for (int64_t v = 0; v < shape.vectors; ++v)
-        scaleRow.push_back(load(scales, f32, v * shape.lanes));
+        scaleRow.push_back(loadScales(
+            frame, shape.scales, shape.scaleType,
+            arith::AddIOp::create(b, loc, row, frame.constant(v * shape.lanes)), shape.lanes));
       for (auto [i, sum] : llvm::enumerate(inner))
         next.push_back(vector::FMAOp::create(b, loc, sum, scaleRow[i % shape.vectors], before[i]));
       return next;

@@ -43,3 +43,15 @@ Value cpu::widenSmallBits(KernelFrame &frame, Value words, int64_t first) {
   return arith::SIToFPOp::create(b, frame.loc, type,
                                  shift(frame, top, 28, /*isLeft=*/false, /*isSigned=*/true));
 }
+
+Value cpu::loadScales(KernelFrame &frame, Value base, Type type, Value first, int64_t lanes) {
+  OpBuilder &b = frame.builder;
+  auto vectorOf = [&](Type element) {
+    return lanes == 1 ? element : VectorType::get(lanes, element);
+  };
+  Value value = LLVM::LoadOp::create(b, frame.loc, vectorOf(type), frame.gep(base, type, first),
+                                     type.getIntOrFloatBitWidth() / 8);
+  return type.isF32()
+             ? value
+             : arith::ExtFOp::create(b, frame.loc, vectorOf(b.getF32Type()), value).getResult();
+}

@@ -1,4 +1,4 @@
-// Numbers of four bits, widened where they are multiplied.
+// Numbers of four bits, and scales of 16, widened where they are multiplied.
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_SMALLBITS_H
 #define KILN_LIB_TARGETS_CPU_CONTRACT_SMALLBITS_H
 
@@ -8,6 +8,10 @@ namespace kiln::cpu {
 
 /// The signed numbers in bits `first` to `first` + 3 of words (i32, or a vector of them), as f32.
 mlir::Value widenSmallBits(codegen::KernelFrame &frame, mlir::Value words, int64_t first);
+
+/// `lanes` numbers of `type` (f32, bf16 or f16) from number `first` (i64) after `base` on, as f32: a vector, or a scalar of one.
+mlir::Value loadScales(codegen::KernelFrame &frame, mlir::Value base, mlir::Type type,
+                       mlir::Value first, int64_t lanes);
 
 } // namespace kiln::cpu
 

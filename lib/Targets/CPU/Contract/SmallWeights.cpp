@@ -242,6 +242,21 @@ bool SmallWeights::subtractsFirst() const {
   return true;
 }
 
+Type SmallWeights::getScaleType() const {
+  Value scale;
+  for (const Step &step : steps)
+    if (step.kind == Step::Multiply) {
+      if (scale)
+        return Float32Type::get(scale.getContext());
+      scale = step.value;
+    }
+  if (!scale)
+    return Float32Type::get(bits.getContext());
+  if (auto extension = scale.getDefiningOp<arith::ExtFOp>())
+    scale = extension.getIn();
+  return scale.getType();
+}
+
 std::pair<Value, Value> SmallWeights::createParameters(OpBuilder &builder, Location loc,
                                                        const IRMapping &mapping,
                                                        int64_t bias) const {
@@ -290,16 +305,20 @@ bool cpu::multipliesInPairs(ContractOp contract, const SmallWeights &weights,
 
 //===-- Packed operands ----------------------------------------------------------------------===//
 
-/// The read with which `value`'s op combines another value, which takes its place; null: none.
+/// The read with which `value`'s op combines another value, which takes its place; null: none. What is read may be widened.
 template <typename OpType> static ReadOp stripRead(Value &value) {
   auto op = value.getDefiningOp<OpType>();
   if (!op)
     return {};
-  for (unsigned side : {1, 0})
-    if (auto read = op->getOperand(side).template getDefiningOp<ReadOp>()) {
+  for (unsigned side : {1, 0}) {
+    Value other = op->getOperand(side);
+    if (auto extension = other.getDefiningOp<arith::ExtFOp>())
+      other = extension.getIn();
+    if (auto read = other.getDefiningOp<ReadOp>()) {
       value = op->getOperand(1 - side);
       return read;
     }
+  }
   return {};
 }
 

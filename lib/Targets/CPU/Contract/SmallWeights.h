@@ -5,11 +5,11 @@
 //
 // cpu-pack-contracts finds them and lays their bits out in panels, of four bits where these are enough:
 // eight steps of the sum in an i32, the first in its lowest bits. Scales and offsets (or zeros) are
-// panels with a row for each group. What it makes of a contract's right operand is the IR that the layout knows again:
+// panels with a row for each group, scales of bf16 or f16 as such. What it makes of a contract's right operand is the IR that the layout knows again:
 //
 //   %w = kernel.read %bits (…, d_n floordiv panel, groups and words of k, d_n mod panel) : i32
 //   %q = sign-extended bits 4*d_k to 4*d_k + 3 of %w
-//   yield sitofp(%q) * kernel.read %scales (…) + kernel.read %offsets (…)
+//   yield sitofp(%q) * extf(kernel.read %scales (…)) + kernel.read %offsets (…)
 //
 // Where the left operand is of bf16 and the CPU multiplies pairs of these, what is yielded is rounded to bf16, and steps 2*i and
 // 2*i + 1 of a word are its bits from 4*i and from 16 + 4*i on: many rows share what a task has widened to pairs
@@ -66,6 +66,8 @@ struct SmallWeights {
   std::pair<mlir::Value, mlir::Value> createParameters(mlir::OpBuilder &builder, mlir::Location loc,
                                                        const mlir::IRMapping &mapping,
                                                        int64_t bias) const;
+  /// The narrowest type that the scale is a number of: that of the only one, or f32.
+  mlir::Type getScaleType() const;
 };
 
 /// Makes `region` yield its value in f32.

@@ -103,7 +103,8 @@ static std::string nameOf(const VariableTile &tile) {
   if (shape.rhsSteps != 1)
     name += "_by" + std::to_string(shape.rhsSteps);
   name += shape.pairs ? "_pairs" : shape.rhsUnsigned ? "_unsigned" : "";
-  name += shape.scales ? "_scaled" : "";
+  if (shape.scales)
+    llvm::raw_string_ostream(name) << "_scaled_" << shape.scaleType;
   if (shape.groupWords != 0)
     name += "_groups" + std::to_string(shape.groupWords);
   if (shape.offsets)

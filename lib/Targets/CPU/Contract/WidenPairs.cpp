@@ -23,7 +23,8 @@ public:
   void emit(Value bits, Value scales, Value offsets, Value base) {
     int64_t steps = std::max(layout.widened->steps, pairSteps), rows = group / steps;
     emitRange(frame, 0, 2 * pairs / group, 2 * pairs / group, [&](sym::Expr number) {
-      SmallVector<Value> scale = loadRow(scales, number), offset = loadRow(offsets, number);
+      SmallVector<Value> scale = loadRow(scales, layout.scaleType(), number),
+                         offset = loadRow(offsets, b.getF32Type(), number);
       emitRange(frame, 0, rows, rows, [&](sym::Expr inner) {
         sym::Expr row = number * rows + inner;
         for (int64_t v = 0; v < vectors; ++v) {
@@ -54,10 +55,11 @@ private:
     LLVM::StoreOp::create(b, loc, words, at(base, b.getI32Type(), pair, v), /*alignment=*/4);
   }
 
-  SmallVector<Value> loadRow(Value base, sym::Expr row) {
+  SmallVector<Value> loadRow(Value base, Type type, sym::Expr row) {
     SmallVector<Value> values;
     for (int64_t v = 0; base && v < vectors; ++v)
-      values.push_back(load(base, b.getF32Type(), row, v));
+      values.push_back(loadScales(
+          frame, base, type, frame.simplifyAndEmit(row * panel + v * layout.lanes), layout.lanes));
     return values;
   }
 
