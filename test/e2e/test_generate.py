@@ -18,9 +18,9 @@ LENGTH = 40
 STATE = "--share-state=*_cache_*,cumulative_length_*"
 
 
-def compile_model(folder, scheme):
+def compile_model(folder, scheme, dtype=torch.float32):
     example = runpy.run_path(str(GENERATE / "export.py"))
-    module = example["quantize"](example["make_model"](), scheme)
+    module = example["quantize"](example["make_model"]().to(dtype), scheme)
     with torch.no_grad():
         example["package_pt2"](folder / "model.pt2", exported_programs=example["export"](module, LENGTH))
     process = run_tool("aot-compile", folder / "model.pt2", "-o", folder / "model.so", "--weights=external", STATE)
@@ -62,10 +62,12 @@ def test_greedy(programs):
         assert tokens(program, model, "--tokens", 20, "--end", end)[0] == expected[0][: expected[0].index(end) + 1]
 
 
-@pytest.mark.parametrize("scheme", ["bf16", "int8", "int4", "8da4w"])
-def test_schemes(programs, tmp_path, scheme):
+@pytest.mark.parametrize(
+    "scheme, dtype", [("bf16", torch.float32), *((q, t) for q in ("int8", "int4", "8da4w") for t in (torch.float32, torch.bfloat16))]
+)
+def test_schemes(programs, tmp_path, scheme, dtype):
     """Both programs choose tokens whose logits are eager's largest, up to rounding."""
-    module = compile_model(tmp_path, scheme)
+    module = compile_model(tmp_path, scheme, dtype)
     generated = [tokens(program, tmp_path / "model.so", "--tokens", 20) for program in programs[2]]
     assert generated[0] == generated[1]
     for prompt, line in zip(PROMPTS, generated[0], strict=True):
