@@ -137,3 +137,34 @@ func.func @few_rows(%x: tensor<5x64xbf16>) -> tensor<5x32xbf16> {
   } : tensor<5x32xbf16>
   return %r : tensor<5x32xbf16>
 }
+
+// -----
+
+// Without instructions for pairs, many rows become f32 before, not one by one for each tile; weights stay bf16 in their panels.
+// CHECK-LABEL: func.func @many_rows
+// CHECK: kernel.contract batch [] m [40] n [32] k [32, 2] panel 32 lhs {
+// WIDE-LABEL: func.func @many_rows
+// WIDE: %[[X:.*]] = kernel.map {
+// WIDE: arith.extf %{{.*}} : bf16 to f32
+// WIDE: } : tensor<40x64xf32>
+// WIDE: kernel.contract batch [] m [40] n [32] k [64] panel {{[0-9]+}} lhs {
+// WIDE-NEXT: kernel.read %[[X]] (d0, d1, d2) -> (d0, d2) : tensor<40x64xf32> -> f32
+// WIDE: rhs {
+// WIDE-NEXT: %[[W:.*]] = kernel.read {{.*}} -> bf16
+// WIDE-NEXT: %[[WIDE:.*]] = arith.extf %[[W]] : bf16 to f32
+// WIDE-NEXT: kernel.yield %[[WIDE]] : f32
+func.func @many_rows(%x: tensor<40x64xbf16>) -> tensor<40x32xbf16> {
+  %w = kernel.constant "w" dense<1.5> : tensor<32x64xbf16> : tensor<32x64xbf16>
+  %r = kernel.contract batch [] m [40] n [32] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<40x64xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<32x64xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<40x32xbf16>
+  return %r : tensor<40x32xbf16>
+}

@@ -40,8 +40,7 @@ static int64_t estimate(ArrayRef<sym::Expr> sizes) {
 /// Bytes of a way of level 1 cache: what lies so far apart is in the same set.
 static constexpr int64_t page = 4096;
 
-/// Elements from one row to the next in the left operand, or in a copy of windows; nothing: that is not known, or rows are no
-/// more than one.
+/// Elements from one row to the next in the left operand, or in a copy of windows; nothing: they are not known.
 static std::optional<int64_t> findRowStride(const ContractLayout &layout) {
   const ContractAxis &axis = layout.rows.back();
   if (!axis.extent.isConstant())

@@ -3,6 +3,7 @@
 #include "CPU/Contract/MultiplyGroups.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
+#include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "llvm/ADT/MapVector.h"
@@ -223,6 +224,9 @@ private:
 
   void pack(const Packing &packing, IRRewriter &rewriter) {
     ContractOp contract = packing.contract;
+    bool widens = packing.isConstant() && isWorthWidening(contract);
+    if (widens)
+      placeLeft(contract, rewriter.getF32Type(), rewriter);
     rewriter.setInsertionPoint(contract);
     Location loc = contract.getLoc();
     SmallVector<sym::Expr> extents = contract.getExtents(), k = packing.getSums(), dims, steps;
@@ -259,7 +263,23 @@ private:
     Value value = ReadOp::create(rewriter, loc, packed,
                                  packing.getPlace(extents.size(), sym::linearize(steps, k)));
     YieldOp::create(rewriter, loc, value);
+    if (widens)
+      widenYield(result.getRhs(), rewriter);
     rewriter.replaceOp(contract, result);
+  }
+
+  /// Elements of 16 bits are widened one by one for each tile of rows, unless the left operand is put into memory as f32
+  /// before; the right one's are widened by vectors. A few rows do not pay for that memory.
+  static bool isWorthWidening(ContractOp contract) {
+    auto isHalf = [](Region &region) {
+      Type type = region.front().getTerminator()->getOperand(0).getType();
+      return type.isBF16() || type.isF16();
+    };
+    auto isPlace = [&](unsigned dim) { return usesDim(contract.getLhs(), dim); };
+    unsigned end = contract.getExtents().size();
+    return isHalf(contract.getLhs()) && isHalf(contract.getRhs()) && !hasFewRows(contract) &&
+           !columnsAreBatch(contract) && contract.getNumK() == 1 && readsInPlace(contract) &&
+           isPlace(end - 1) && contract.getEpilogue().getArgument(0).getType().isF32();
   }
 
   codegen::CPUInfo target;

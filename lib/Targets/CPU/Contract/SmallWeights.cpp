@@ -379,6 +379,12 @@ std::optional<PackedSmallWeights> PackedSmallWeights::get(ContractOp contract) {
     weights.subtractsFirst = true;
     value = difference.getLhs();
   }
+  // Halves that are widened have no other parameters.
+  if (auto extension = value.getDefiningOp<arith::ExtFOp>();
+      extension && !weights.inPairs && !weights.scale && !weights.offset) {
+    weights.bits = extension.getIn().getDefiningOp<ReadOp>();
+    return weights.bits ? std::optional(weights) : std::nullopt;
+  }
   Operation *conversion = value.getDefiningOp();
   if (!isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp>(conversion) ||
       (weights.offset && !weights.scale))

@@ -98,7 +98,7 @@ bool canPackPairs(kernel::ContractOp contract);
 /// Does so, for CPUs that multiply pairs, and replaces the contract.
 void packPairs(const Panels &panels, mlir::RewriterBase &rewriter);
 
-/// A right operand that `packSmallWeights` or `packPairs` made: its reads, and the steps of the sum in an element of
+/// A right operand that `packSmallWeights` or `packPairs` made, or one of bf16 or f16 that is widened to f32: its reads, and the steps of the sum in an element of
 /// the bits, 1, `pairSteps` or `wordSteps`.
 struct PackedSmallWeights {
   kernel::ReadOp bits, scale, offset; // of the latter two none or both, or a scale alone
