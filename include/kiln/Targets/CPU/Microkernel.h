@@ -89,6 +89,11 @@ struct Prefetch {
   int locality = 2;
 };
 
+/// Asks for what belongs to `word` (i64), of which each has `steps` iterations and `bytes` bytes of the
+/// right operand.
+void fetchWord(codegen::KernelFrame &frame, const Prefetch &prefetch, mlir::Value word,
+               int64_t steps, int64_t bytes);
+
 /// Emits the nest at the frame's insertion point: accumulators[row * vectors + v] = init + sum of
 /// products. An empty `init` is zero. Accumulators are vector<lanes x sumType>, scalars when
 /// `lanes` is 1.

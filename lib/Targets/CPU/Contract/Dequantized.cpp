@@ -11,7 +11,7 @@ using namespace kiln::kernel;
 using namespace kiln::cpu;
 using sym::Expr;
 
-/// What is rounded to a narrower type in between, without that: sums are f32.
+/// A value without the rounding to narrower types in between: sums are f32.
 static Value stripRounding(Value value) {
   while (isa_and_nonnull<arith::ExtFOp, arith::TruncFOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);

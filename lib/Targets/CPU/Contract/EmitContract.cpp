@@ -188,18 +188,14 @@ private:
   }
 
   void emitPanel(sym::Expr panel, int64_t vectors) {
-    int64_t width = layout.panel();
     if (layout.widened) {
       rhs = scratchAt(layout.rhsScratchOffset());
       emitWidened(panel, vectors);
     } else if (layout.packed) {
       sym::Expr inner = layout.sumInner().floorDiv(layout.rhsSteps);
-      sym::Expr offset =
-          layout.rhsBase.substituteDims(task.batch) +
-          (panel * layout.sums.front().extent * inner + task.firstSum * inner) * width;
-      rhs =
-          frame.gep(frame.buffer(layout.rhsTensor), layout.rhsType, frame.simplifyAndEmit(offset));
-      bindScales(panel);
+      rhs = addressOfRow(layout.rhsTensor, layout.rhsType, layout.rhsBase,
+                         panel * layout.sums.front().extent * inner + task.firstSum * inner);
+      bindScales(panel * layout.sums.front().extent + task.firstSum);
     } else if (layout.rhs == RightOperand::Direct) {
       bindDirectRhs(panel, vectors);
     } else if (layout.turn != Turn::Sums) {
@@ -225,28 +221,25 @@ private:
   void emitWidened(sym::Expr panel, int64_t vectors) {
     const ContractLayout::Widened &widened = *layout.widened;
     int64_t steps = *layout.sumExtent().constant();
-    auto begin = [&](Value tensor, Type type, sym::Expr base, int64_t rows) {
-      sym::Expr offset = base.substituteDims(task.batch) + panel * (rows * layout.panel());
-      return tensor ? frame.gep(frame.buffer(tensor), type, frame.simplifyAndEmit(offset))
-                    : Value();
-    };
-    Value bits = begin(layout.rhsTensor, widened.type, layout.rhsBase, steps / widened.steps);
     int64_t groups = widened.group == 0 ? 1 : steps / widened.group;
-    emitWidenedPanel(frame, layout, vectors, bits,
-                     begin(layout.scaleTensor, layout.scaleType(), layout.scaleBase, groups),
-                     begin(layout.offsetTensor, b.getF32Type(), layout.scaleBase, groups), rhs);
+    bindScales(panel * groups);
+    emitWidenedPanel(frame, layout, vectors,
+                     addressOfRow(layout.rhsTensor, widened.type, layout.rhsBase,
+                                  panel * (steps / widened.steps)),
+                     scales, offsets, rhs);
+    scales = offsets = Value(); // what is multiplied has none
   }
 
-  /// The first rows of a packed operand's scales and offsets.
-  void bindScales(sym::Expr panel) {
-    sym::Expr row = panel * layout.sums.front().extent + task.firstSum;
-    sym::Expr offset = layout.scaleBase.substituteDims(task.batch) + row * layout.panel();
-    auto addressIn = [&](Value tensor, Type type) {
-      return tensor ? frame.gep(frame.buffer(tensor), type, frame.simplifyAndEmit(offset))
-                    : Value();
-    };
-    scales = addressIn(layout.scaleTensor, layout.scaleType());
-    offsets = addressIn(layout.offsetTensor, layout.sumType);
+  /// The address of a row of panels in a packed operand, or in its scales; null if there are none.
+  Value addressOfRow(Value tensor, Type type, sym::Expr base, sym::Expr row) {
+    sym::Expr offset = base.substituteDims(task.batch) + row * layout.panel();
+    return tensor ? frame.gep(frame.buffer(tensor), type, frame.simplifyAndEmit(offset)) : Value();
+  }
+
+  /// Scales and offsets of a packed operand, from row `row` on.
+  void bindScales(sym::Expr row) {
+    scales = addressOfRow(layout.scaleTensor, layout.scaleType(), layout.scaleBase, row);
+    offsets = addressOfRow(layout.offsetTensor, layout.sumType, layout.scaleBase, row);
   }
 
   /// The panel where it is in the operand; its last columns may be the operand's.

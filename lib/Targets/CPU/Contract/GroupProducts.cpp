@@ -64,13 +64,10 @@ public:
         emitGroup(at(lhs, 2 * words), at(rhs, words * shape.scaleStride), group);
     Value first = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
     SmallVector<Value> next;
-    for (int64_t v = 0; v < shape.vectors; ++v) {
-      Value scale = loadScales(
-          frame, shape.scales, shape.scaleType,
-          arith::AddIOp::create(b, loc, first, frame.constant(v * shape.lanes)), shape.lanes);
-      if (!inHalves)
-        scale = arith::MulFOp::create(b, loc, scale, number(1.0 / 16));
-      scaleRow.push_back(scale);
+    for (auto [v, scale] : llvm::enumerate(
+             loadScales(frame, shape.scales, shape.scaleType, first, shape.vectors, shape.lanes))) {
+      scaleRow.push_back(
+          inHalves ? scale : arith::MulFOp::create(b, loc, scale, number(1.0 / 16)).getResult());
       weightSums.push_back(toFloat(inner[numRows * shape.vectors + v]));
     }
     for (int64_t row = 0; row < numRows; ++row) {
@@ -162,7 +159,8 @@ private:
   SmallVector<Value> emitWords(Value lhs, Value rhs, Value first, ValueRange init) {
     SmallVector<Value> sums(init), halves(init.size());
     for (int64_t word = 0; word < chunk; ++word) {
-      prefetchWord(first, word);
+      fetchWord(frame, prefetch, arith::AddIOp::create(b, loc, first, frame.constant(word)),
+                shape.rhsSteps, shape.vectors * shape.lanes * 4);
       SmallVector<SmallVector<Value>, 2> weights(2);
       for (int64_t v = 0; v < shape.vectors; ++v) {
         Value at = offset(rhs, word * shape.scaleStride + v * shape.lanes);
@@ -233,20 +231,6 @@ private:
   Value call(StringRef name, Type type, ValueRange operands) {
     return LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(name), operands)
         .getResult(0);
-  }
-
-  /// A word is as many of the iterations that `prefetch` counts as it has steps.
-  void prefetchWord(Value first, int64_t word) {
-    if (!prefetch.pointer)
-      return;
-    Value number = arith::AddIOp::create(b, loc, first, frame.constant(word));
-    number = arith::MulIOp::create(b, loc, number, frame.constant(shape.rhsSteps));
-    Value bytes = arith::MulIOp::create(b, loc, number, prefetch.stride);
-    for (int64_t v = 0; v < llvm::divideCeilSigned(shape.vectors * shape.lanes * 4, 64); ++v) {
-      Value address = frame.gep(prefetch.pointer, b.getI8Type(), bytes);
-      address = frame.gep(address, b.getI8Type(), frame.constant(64 * v));
-      LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
-    }
   }
 
   KernelFrame &frame;

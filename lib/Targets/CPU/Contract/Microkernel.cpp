@@ -32,6 +32,20 @@ void cpu::keepLoop(Operation *loop) {
                                               {}, {}, {}, {}, {}, {}, {}));
 }
 
+void cpu::fetchWord(KernelFrame &frame, const Prefetch &prefetch, Value word, int64_t steps,
+                    int64_t bytes) {
+  if (!prefetch.pointer)
+    return;
+  OpBuilder &b = frame.builder;
+  constexpr int64_t line = 64;
+  Value number = arith::MulIOp::create(b, frame.loc, word, frame.constant(steps));
+  Value offset = arith::MulIOp::create(b, frame.loc, number, prefetch.stride);
+  Value begin = frame.gep(prefetch.pointer, b.getI8Type(), offset);
+  for (int64_t at = 0; at < bytes; at += line)
+    LLVM::Prefetch::create(b, frame.loc, frame.gep(begin, b.getI8Type(), frame.constant(at)),
+                           /*rw=*/0, prefetch.locality, /*cache=*/1);
+}
+
 namespace {
 
 class Emitter {
@@ -145,16 +159,12 @@ private:
   void enterIteration(size_t level, Value k) {
     if (level != 0 || !shape.scales)
       return;
-    auto loadRow = [&](Value base, Type type, SmallVector<Value> &row) {
-      row.clear();
-      Value first = arith::MulIOp::create(b, loc, k, frame.constant(shape.scaleStride));
-      for (int64_t v = 0; base && v < shape.vectors; ++v)
-        row.push_back(loadScales(
-            frame, base, type,
-            arith::AddIOp::create(b, loc, first, frame.constant(v * shape.lanes)), shape.lanes));
+    Value first = arith::MulIOp::create(b, loc, k, frame.constant(shape.scaleStride));
+    auto loadRow = [&](Value base, Type type) {
+      return loadScales(frame, base, type, first, shape.vectors, shape.lanes);
     };
-    loadRow(shape.scales, shape.scaleType, scaleRow);
-    loadRow(shape.offsets, shape.sumType, offsetRow);
+    scaleRow = loadRow(shape.scales, shape.scaleType);
+    offsetRow = loadRow(shape.offsets, shape.sumType);
   }
 
   /// Innermost iterations before iteration `k` of the loop `level`; null if nobody asks.
@@ -243,11 +253,7 @@ private:
             : shape.rhsSteps == 2
                 ? widenHalf(frame, value, stepOfElement)
                 : widenSmallBits(frame, value, stepOfElement * 32 / shape.rhsSteps);
-    if (!offsetRow.empty() && shape.subtractsFirst)
-      value = arith::SubFOp::create(b, loc, value, offsetRow[v]);
-    else if (!offsetRow.empty())
-      return multiplyAdd(value, scaleRow[v], offsetRow[v]);
-    return scaleRow.empty() ? value : arith::MulFOp::create(b, loc, value, scaleRow[v]).getResult();
+    return applyScale(frame, value, scaleRow, offsetRow, v, shape.subtractsFirst);
   }
 
   Value multiplyAdd(Value a, Value x, Value sum) {

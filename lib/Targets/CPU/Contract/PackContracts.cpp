@@ -275,11 +275,10 @@ private:
       Type type = region.front().getTerminator()->getOperand(0).getType();
       return type.isBF16() || type.isF16();
     };
-    auto isPlace = [&](unsigned dim) { return usesDim(contract.getLhs(), dim); };
-    unsigned end = contract.getExtents().size();
     return isHalf(contract.getLhs()) && isHalf(contract.getRhs()) && !hasFewRows(contract) &&
            !columnsAreBatch(contract) && contract.getNumK() == 1 && readsInPlace(contract) &&
-           isPlace(end - 1) && contract.getEpilogue().getArgument(0).getType().isF32();
+           usesDim(contract.getLhs(), contract.getExtents().size() - 1) &&
+           contract.getEpilogue().getArgument(0).getType().isF32();
   }
 
   codegen::CPUInfo target;

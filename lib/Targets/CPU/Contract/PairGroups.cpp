@@ -36,18 +36,17 @@ public:
       SmallVector<Value> zeros(before.size(), zero);
       SmallVector<Value> inner =
           emitLoop(frame.constant(words), zeros, [&](Value word, ValueRange init) {
-            fetch(arith::AddIOp::create(b, loc, first, word));
+            fetchWord(frame, prefetch, arith::AddIOp::create(b, loc, first, word), wordSteps,
+                      shape.vectors * shape.lanes * 4);
             return emitWord(advance(left, shape.lhsType, word, wordSteps),
                             advance(right, b.getI32Type(), word, shape.scaleStride), init);
           });
       Value row = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
+      SmallVector<Value> scales =
+          loadScales(frame, shape.scales, shape.scaleType, row, shape.vectors, shape.lanes);
       SmallVector<Value> next;
-      for (int64_t v = 0; v < shape.vectors; ++v)
-        scaleRow.push_back(loadScales(
-            frame, shape.scales, shape.scaleType,
-            arith::AddIOp::create(b, loc, row, frame.constant(v * shape.lanes)), shape.lanes));
       for (auto [i, sum] : llvm::enumerate(inner))
-        next.push_back(vector::FMAOp::create(b, loc, sum, scaleRow[i % shape.vectors], before[i]));
+        next.push_back(vector::FMAOp::create(b, loc, sum, scales[i % shape.vectors], before[i]));
       return next;
     });
   }
@@ -117,18 +116,6 @@ private:
     return LLVM::BitcastOp::create(b, loc, i32, result);
   }
 
-  /// A word is as many of the iterations that `prefetch` counts as it has steps.
-  void fetch(Value word) {
-    if (!prefetch.pointer)
-      return;
-    Value steps = arith::MulIOp::create(b, loc, word, frame.constant(wordSteps));
-    Value bytes = arith::MulIOp::create(b, loc, steps, prefetch.stride);
-    Value begin = frame.gep(prefetch.pointer, b.getI8Type(), bytes);
-    for (int64_t line = 0; line < llvm::divideCeilSigned(shape.scaleStride * 4, 64); ++line)
-      LLVM::Prefetch::create(b, loc, frame.gep(begin, b.getI8Type(), frame.constant(64 * line)),
-                             /*rw=*/0, prefetch.locality, /*cache=*/1);
-  }
-
   KernelFrame &frame;
   OpBuilder &b;
   Location loc;
@@ -136,7 +123,6 @@ private:
   const Prefetch &prefetch;
   int64_t numRows;
   Type i32, f32;
-  SmallVector<Value> scaleRow;
 };
 
 } // namespace

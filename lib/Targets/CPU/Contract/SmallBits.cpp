@@ -3,6 +3,8 @@
 #include "CPU/Contract/SmallBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -44,14 +46,33 @@ Value cpu::widenSmallBits(KernelFrame &frame, Value words, int64_t first) {
                                  shift(frame, top, 28, /*isLeft=*/false, /*isSigned=*/true));
 }
 
-Value cpu::loadScales(KernelFrame &frame, Value base, Type type, Value first, int64_t lanes) {
+SmallVector<Value> cpu::loadScales(KernelFrame &frame, Value base, Type type, Value first,
+                                   int64_t vectors, int64_t lanes) {
   OpBuilder &b = frame.builder;
   auto vectorOf = [&](Type element) {
     return lanes == 1 ? element : VectorType::get(lanes, element);
   };
-  Value value = LLVM::LoadOp::create(b, frame.loc, vectorOf(type), frame.gep(base, type, first),
-                                     type.getIntOrFloatBitWidth() / 8);
-  return type.isF32()
-             ? value
-             : arith::ExtFOp::create(b, frame.loc, vectorOf(b.getF32Type()), value).getResult();
+  SmallVector<Value> row;
+  for (int64_t v = 0; base && v < vectors; ++v) {
+    Value place = arith::AddIOp::create(b, frame.loc, first, frame.constant(v * lanes));
+    Value value = LLVM::LoadOp::create(b, frame.loc, vectorOf(type), frame.gep(base, type, place),
+                                       type.getIntOrFloatBitWidth() / 8);
+    if (!type.isF32())
+      value = arith::ExtFOp::create(b, frame.loc, vectorOf(b.getF32Type()), value);
+    row.push_back(value);
+  }
+  return row;
+}
+
+Value cpu::applyScale(KernelFrame &frame, Value number, ArrayRef<Value> scales,
+                      ArrayRef<Value> offsets, int64_t v, bool subtractsFirst) {
+  OpBuilder &b = frame.builder;
+  if (!offsets.empty() && !subtractsFirst)
+    return isa<VectorType>(number.getType())
+               ? vector::FMAOp::create(b, frame.loc, number, scales[v], offsets[v]).getResult()
+               : math::FmaOp::create(b, frame.loc, number, scales[v], offsets[v]).getResult();
+  if (!offsets.empty())
+    number = arith::SubFOp::create(b, frame.loc, number, offsets[v]);
+  return scales.empty() ? number
+                        : arith::MulFOp::create(b, frame.loc, number, scales[v]).getResult();
 }

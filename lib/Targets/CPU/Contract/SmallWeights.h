@@ -5,17 +5,18 @@
 //
 // cpu-pack-contracts finds them and lays their bits out in panels, of four bits where these are enough:
 // eight steps of the sum in an i32, the first in its lowest bits. Scales and offsets (or zeros) are
-// panels with a row for each group, scales of bf16 or f16 as such. What it makes of a contract's right operand is the IR that the layout knows again:
+// panels with a row for each group, scales of bf16 or f16 as such. What it makes of a contract's right
+// operand is the IR that the layout knows again:
 //
 //   %w = kernel.read %bits (…, d_n floordiv panel, groups and words of k, d_n mod panel) : i32
 //   %q = sign-extended bits 4*d_k to 4*d_k + 3 of %w
 //   yield sitofp(%q) * extf(kernel.read %scales (…)) + kernel.read %offsets (…)
 //
-// Where the left operand is of bf16 and the CPU multiplies pairs of these, what is yielded is rounded to bf16, and steps 2*i and
-// 2*i + 1 of a word are its bits from 4*i and from 16 + 4*i on: many rows share what a task has widened to pairs
-// (WidenPairs.h), few look them up (PairGroups.h).
+// Left operands of bf16, on CPUs that multiply pairs of these: the weight that is yielded is rounded to
+// bf16, and steps 2*i and 2*i + 1 of a word are its bits from 4*i and from 16 + 4*i on. Many rows share
+// what a task has widened to pairs (WidenPairs.h), few look them up (PairGroups.h).
 //
-// Where the left operand is of bytes (MultiplyGroups.h), the innermost k dims are the halves of a word, of two and
+// Left operands of bytes (MultiplyGroups.h): the innermost k dims are the halves of a word, of two and
 // four steps: bits 4*d_half + 8*d_step on are those of a step, so that a shift and a mask make four
 // bytes of a word.
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_SMALLWEIGHTS_H
@@ -98,8 +99,8 @@ bool canPackPairs(kernel::ContractOp contract);
 /// Does so, for CPUs that multiply pairs, and replaces the contract.
 void packPairs(const Panels &panels, mlir::RewriterBase &rewriter);
 
-/// A right operand that `packSmallWeights` or `packPairs` made, or one of bf16 or f16 that is widened to f32: its reads, and the steps of the sum in an element of
-/// the bits, 1, `pairSteps` or `wordSteps`.
+/// A right operand that `packSmallWeights` or `packPairs` made, or one of bf16 or f16 that is widened to
+/// f32: its reads, and the steps of the sum in an element of the bits, 1, `pairSteps` or `wordSteps`.
 struct PackedSmallWeights {
   kernel::ReadOp bits, scale, offset; // of the latter two none or both, or a scale alone
   bool isUnsigned = false, subtractsFirst = false;

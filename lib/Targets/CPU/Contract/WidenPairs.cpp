@@ -30,7 +30,7 @@ public:
         for (int64_t v = 0; v < vectors; ++v) {
           SmallVector<Value> values = loadSteps(bits, row, v, steps);
           for (Value &value : values)
-            value = applyParameters(value, scale, offset, v);
+            value = applyScale(frame, value, scale, offset, v, layout.subtractsFirst);
           for (int64_t pair = 0; pair < steps / pairSteps; ++pair)
             store(makeWords(values[2 * pair], values[2 * pair + 1]), base,
                   row * (steps / pairSteps) + pair, v);
@@ -56,11 +56,7 @@ private:
   }
 
   SmallVector<Value> loadRow(Value base, Type type, sym::Expr row) {
-    SmallVector<Value> values;
-    for (int64_t v = 0; base && v < vectors; ++v)
-      values.push_back(loadScales(
-          frame, base, type, frame.simplifyAndEmit(row * panel + v * layout.lanes), layout.lanes));
-    return values;
+    return loadScales(frame, base, type, frame.simplifyAndEmit(row * panel), vectors, layout.lanes);
   }
 
   /// The numbers of `steps` steps of the sum, as f32.
@@ -80,14 +76,6 @@ private:
                            : arith::SIToFPOp::create(b, loc, f32, number).getResult());
     }
     return values;
-  }
-
-  Value applyParameters(Value value, ArrayRef<Value> scale, ArrayRef<Value> offset, int64_t v) {
-    if (!offset.empty() && !layout.subtractsFirst)
-      return vector::FMAOp::create(b, loc, value, scale[v], offset[v]);
-    if (!offset.empty())
-      value = arith::SubFOp::create(b, loc, value, offset[v]);
-    return scale.empty() ? value : arith::MulFOp::create(b, loc, value, scale[v]).getResult();
   }
 
   /// Words of two bf16, the first one in the lower half.
