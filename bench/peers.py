@@ -78,7 +78,7 @@ def host(name, given=None):
             f"-isystem{torch}/include",
             f"-isystem{torch}/include/torch/csrc/api/include",
             f"-L{torch}/lib",
-            f"-Wl,-rpath,{torch}/lib",
+            f"-Wl,-rpath,{torch}/lib,--disable-new-dtags",  # for the libraries that models load, too
         ]
         libraries, compiler = ["-ltorch", "-ltorch_cpu", "-lc10"], "c++"
     elif given:
