@@ -14,6 +14,7 @@ from workers import Worker, interleave
 TITLES = {
     "kiln": "Kiln",
     "kiln-reuse": "outputs reused",
+    "kiln-winograd": "Winograd",
     "aoti-default": "AOTInductor",
     "aoti-freezing": "frozen",
     "inductor": "torch.compile",
@@ -23,7 +24,7 @@ TITLES = {
 }
 SYSTEMS = list(TITLES)
 PEERS = ["aoti-default", "aoti-freezing"]
-EVERY_PEER = SYSTEMS[2:]
+EVERY_PEER = SYSTEMS[3:]
 
 
 def note(text):

@@ -205,6 +205,8 @@ def command(system, name, tiny, threads):
     if system.startswith("kiln@"):
         level = system.removeprefix("kiln@")
         return [host("kiln"), kiln(folder, options=[f"--cpu={level}"], variant=f"-{level}")[0], folder / "inputs.bin", threads]
+    if system == "kiln-winograd":
+        return [host("kiln"), kiln(folder, options=["--winograd=4"], variant="-winograd")[0], folder / "inputs.bin", threads]
     if system.startswith("package"):
         return [sys.executable, HOSTS / "package.py", kiln(folder)[0], folder / "inputs.npz", system.removeprefix("package-"), threads]
     if system.startswith("kiln"):

@@ -1,5 +1,6 @@
 // Structured ops as loops over all of their dims.
 #include "Code.h"
+#include "kiln/Dialect/Kernel/Winograd.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <algorithm>
 #include <cmath>
@@ -32,6 +33,7 @@ public:
     llvm::TypeSwitch<Operation *>(op)
         .Case([&](kernel::MapOp map) { runMap(map); })
         .Case([&](kernel::ContractOp contract) { runContract(contract); })
+        .Case([&](kernel::WinogradOp winograd) { runWinograd(winograd); })
         .Case([&](kernel::AttentionOp attention) { runAttention(attention); })
         .Case([&](kernel::ScanOp scan) { runScan(scan); })
         .Case([&](kernel::ScatterOp scatter) { runScatter(scatter); })
@@ -201,6 +203,78 @@ private:
         (*results[0].elements)[getPlace(results[0], dims, part ? std::optional(p) : std::nullopt)] =
             epilogue.getResult(frame, 0);
       }
+    });
+  }
+
+  /// left * square * leftᵀ, squares by rows.
+  static std::vector<double> transform(const kernel::WinogradMatrices::Matrix &left,
+                                       const std::vector<double> &square) {
+    size_t rows = left.size(), size = left.front().size();
+    std::vector<double> half(rows * size), result(rows * rows);
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < size; ++j)
+        for (size_t k = 0; k < size; ++k)
+          half[i * size + j] += left[i][k] * square[k * size + j];
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < rows; ++j)
+        for (size_t k = 0; k < size; ++k)
+          result[i * rows + j] += half[i * size + k] * left[j][k];
+    return result;
+  }
+
+  void runWinograd(kernel::WinogradOp winograd) {
+    Code lhs = build(winograd.getLhs()), rhs = build(winograd.getRhs()),
+         epilogue = build(winograd.getEpilogue());
+    if (!start())
+      return;
+    unsigned y = winograd.yDim(), x = y + 1, n = winograd.nDim(), image = winograd.imageDim(),
+             c = winograd.cDim();
+    auto batchDims = llvm::to_vector(llvm::seq<unsigned>(0, y)), lhsDims = batchDims;
+    lhsDims.append({image, image + 1, c});
+    std::vector<Scalar> left = evaluateAll(lhs, lhsDims),
+                        right = evaluateAll(rhs, {n, c, c + 1, c + 2});
+    kernel::WinogradMatrices matrices(winograd.getTile());
+    int64_t tile = winograd.getTile(), points = winograd.getPoints(), square = points * points,
+            channels = extents[c];
+    int64_t rows = extents[image], columns = extents[image + 1];
+    SmallVector<int64_t> dims = winograd.getResultDims();
+    std::fill(frame.dims.begin(), frame.dims.end(), 0);
+    int64_t batch = -1;
+    forEach(frame, getExtents(0, y), 0, [&] {
+      ++batch;
+      for (int64_t firstY = 0; firstY < extents[y]; firstY += tile)
+        for (int64_t firstX = 0; firstX < extents[x]; firstX += tile) {
+          if (!frame.spend(square * channels * (points + extents[n])))
+            return;
+          std::vector<std::vector<double>> inputs; // by channel
+          for (int64_t channel = 0; channel < channels; ++channel) {
+            std::vector<double> part(square);
+            for (int64_t i = 0; i < square; ++i) {
+              int64_t row = firstY + i / points, column = firstX + i % points;
+              if (row < rows && column < columns)
+                part[i] = left[((batch * rows + row) * columns + column) * channels + channel].real;
+            }
+            inputs.push_back(transform(matrices.input, part));
+          }
+          for (frame.dims[n] = 0; frame.dims[n] < extents[n]; ++frame.dims[n]) {
+            std::vector<double> sums(square);
+            for (int64_t channel = 0; channel < channels; ++channel)
+              for (int64_t i = 0; i < square; ++i)
+                sums[i] += inputs[channel][i] *
+                           right[(frame.dims[n] * channels + channel) * square + i].real;
+            std::vector<double> pixels = transform(matrices.output, sums);
+            for (int64_t i = 0; i < tile * tile; ++i) {
+              frame.dims[y] = firstY + i / tile;
+              frame.dims[x] = firstX + i % tile;
+              if (frame.dims[y] >= extents[y] || frame.dims[x] >= extents[x])
+                continue;
+              frame.slots[epilogue.arguments[0]] =
+                  Scalar::of(round(Float32Type::get(op->getContext()), pixels[i]));
+              epilogue.run(frame);
+              (*results[0].elements)[getPlace(results[0], dims)] = epilogue.getResult(frame, 0);
+            }
+          }
+        }
     });
   }
 

@@ -57,6 +57,10 @@ cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), 
                              cl::desc("LLVM CPU name (znver4, ...), level (x86-64-v3, ...) or "
                                       "native, with features more or less (native,-amx-tile); "
                                       "default: native, for GPUs x86-64-v3"));
+cl::opt<unsigned> winograd("winograd", cl::init(0), cl::value_desc("2|4"), cl::cat(category),
+                           cl::desc("convolutions of 3x3 pixels by tiles of so many rows at most, "
+                                    "with fewer multiplications and other rounding errors "
+                                    "(docs/numerics.md)"));
 cl::opt<std::string> cpuTune("cpu-tune", cl::value_desc("numbers"), cl::cat(category),
                              cl::desc("numbers that kernels are planned with, in the place of the "
                                       "CPU's: l2=2097152,clock=4000 (--target=cpu)"));
@@ -451,8 +455,11 @@ Expected<CompileOptions> getOptions() {
        std::initializer_list<const cl::Option *>{&gpuArch, &gpuTune, &ptxas, &tf32})
     if (target != "cuda" && option->getNumOccurrences())
       return error("--" + option->ArgStr + " is for --target=cuda");
-  if (target != "cpu" && cpuTune.getNumOccurrences())
-    return error("--cpu-tune is for --target=cpu");
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{&cpuTune, &winograd})
+    if (target != "cpu" && option->getNumOccurrences())
+      return error("--" + option->ArgStr + " is for --target=cpu");
+  if (winograd.getNumOccurrences() && winograd != 2 && winograd != 4)
+    return error("--winograd=" + Twine(winograd) + ": expected 2 or 4");
   // Other targets' output is their own affair.
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &debugPrint, std::addressof(debugFilter), &weights, &level, std::addressof(linkFiles)})
@@ -488,8 +495,11 @@ Expected<CompileOptions> getOptions() {
   if (!cpuTune.empty()) {
     if (Expected<codegen::CPUInfo> tuned = codegen::CPUInfo::get(options.cpu, cpuTune); !tuned)
       return error("--cpu-tune: " + toString(tuned.takeError()));
-    options.target = "cpu{tune=" + cpuTune + "}";
   }
+  if (!cpuTune.empty() || winograd.getNumOccurrences())
+    options.target = formatv("cpu{{{0}{1}winograd={2}}",
+                             cpuTune.empty() ? "" : "tune=", cpuTune.empty() ? "" : cpuTune + " ",
+                             winograd.getValue());
   if (StringRef(jobs).getAsInteger(10, options.jobs) || options.jobs > 1024)
     return error("--jobs=" + jobs + ": expected a number up to 1024");
   uint64_t gigabytes;

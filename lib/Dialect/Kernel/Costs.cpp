@@ -63,6 +63,7 @@ private:
   llvm::SmallBitVector getDims(ValueRange values, unsigned count) const;
   void addFlops(sym::Expr evaluations, int64_t each) { flops[evaluations] += each; }
   void addContract(ContractOp contract);
+  void addWinograd(WinogradOp winograd);
   void addAttention(AttentionOp attention);
 
   StructuredOpInterface root;
@@ -156,6 +157,16 @@ void CostCounter::addContract(ContractOp contract) {
     addFlops(sym::product(root.getExtents()), isa<ComplexType>(type) ? 8 : 2);
 }
 
+/// A multiplication and an addition for each point, channel and feature of a tile.
+void CostCounter::addWinograd(WinogradOp winograd) {
+  auto tile = static_cast<int64_t>(winograd.getTile());
+  sym::Expr tiles = sym::product(winograd.getBatch().getSizes());
+  for (sym::Expr size : winograd.getPixels().getSizes())
+    tiles = tiles * size.ceilDiv(tile);
+  addFlops(tiles * winograd.getN().getValue() * winograd.getC().getValue(),
+           2 * winograd.getPoints() * winograd.getPoints());
+}
+
 /// Two products, and for each pair of a query and a key: scale, greatest, difference, power, sum.
 void CostCounter::addAttention(AttentionOp attention) {
   sym::Expr m = attention.getM().getValue(), n = attention.getN().getValue(), pairs = m * n;
@@ -184,6 +195,8 @@ void CostCounter::count() {
   }
   if (auto contract = dyn_cast<ContractOp>(root.getOperation()))
     addContract(contract);
+  else if (auto winograd = dyn_cast<WinogradOp>(root.getOperation()))
+    addWinograd(winograd);
   else if (auto attention = dyn_cast<AttentionOp>(root.getOperation()))
     addAttention(attention);
 }

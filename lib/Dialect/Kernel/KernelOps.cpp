@@ -320,6 +320,66 @@ LogicalResult ContractOp::verify() {
   return success();
 }
 
+SmallVector<sym::Expr> WinogradOp::getExtents() {
+  SmallVector<sym::Expr> extents(getBatch().getSizes());
+  ArrayRef<sym::Expr> pixels = getPixels().getSizes();
+  llvm::append_range(extents, pixels);
+  extents.push_back(getN().getValue());
+  for (sym::Expr size : pixels)
+    extents.push_back(size + 2);
+  extents.push_back(getC().getValue());
+  extents.append(2, getPoints());
+  return extents;
+}
+
+SmallVector<int64_t> WinogradOp::getResultDims() {
+  return llvm::to_vector(llvm::seq<int64_t>(0, imageDim()));
+}
+
+llvm::SmallBitVector WinogradOp::getRegionDims(Region &region) {
+  llvm::SmallBitVector dims(pointDim() + 2);
+  if (&region != &getRhs())
+    dims.set(0, getNumBatch());
+  if (&region == &getLhs())
+    return dims.set(imageDim(), cDim() + 1);
+  if (&region == &getEpilogue())
+    return dims.set(yDim(), nDim() + 1);
+  return dims.set(nDim()).set(cDim(), pointDim() + 2);
+}
+
+bool WinogradOp::isOperand(Region &region) { return &region != &getEpilogue(); }
+
+LogicalResult WinogradOp::verify() {
+  auto tile = static_cast<int64_t>(getTile()), panel = static_cast<int64_t>(getPanel());
+  if (getPixels().getSizes().size() != 2 || (tile != 2 && tile != 4) || panel <= 0) // C2
+    return emitOpError("has ") << getPixels().getSizes().size() << " pixels extents, tiles of "
+                               << tile << " and panels of " << panel;
+  if (failed(
+          verifyResultShape(*this, getResult(), std::nullopt, getResultDims(), getExtents()))) // C1
+    return failure();
+  Type sum = Float32Type::get(getContext());
+  Type element = getScalarType(cast<RankedTensorType>(getResult().getType()).getElementType());
+  if (getEpilogue().getArgumentTypes() != TypeRange(sum)) // C3
+    return emitOpError("epilogue takes (")
+           << getEpilogue().getArgumentTypes() << "), expected the sum, of f32";
+  if (failed(verifyYield(*this, getLhs(), sum, "lhs")) ||
+      failed(verifyYield(*this, getRhs(), sum, "rhs")) ||
+      failed(verifyYield(*this, getEpilogue(), element, "epilogue")) ||
+      failed(verifyRegionDims(*this, getLhs(), "lhs")) || // C4
+      failed(verifyRegionDims(*this, getRhs(), "rhs")) ||
+      failed(verifyRegionDims(*this, getEpilogue(), "epilogue")))
+    return failure();
+  auto read = dyn_cast<ReadOp>(getRhs().front().front()); // C5
+  if (!read || read.getMask() || !read.getValues().empty())
+    return emitOpError("rhs does not begin with the read of a packed operand");
+  sym::Expr n = getN().getValue(), c = getC().getValue();
+  SmallVector<sym::Expr> expected{n.ceilDiv(panel), c * (getPoints() * getPoints()), panel};
+  if (sym::getShape(read.getTensor()) != expected)
+    return emitOpError("the packed operand has shape ")
+           << text(sym::getShape(read.getTensor())) << ", expected " << text(expected);
+  return success();
+}
+
 SmallVector<sym::Expr> AttentionOp::getExtents() {
   SmallVector<sym::Expr> extents(getBatch().getSizes());
   for (sym::ExprAttr extent : {getM(), getN(), getD(), getDv()})

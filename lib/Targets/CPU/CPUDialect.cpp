@@ -33,6 +33,8 @@ bool AttentionByQueryAttr::appliesTo(Operation *root) const {
   return isa<kernel::AttentionOp>(root);
 }
 
+bool WinogradAttr::appliesTo(Operation *root) const { return isa<kernel::WinogradOp>(root); }
+
 /// The most vectors of a tile: far more than there are registers, and no more code than compiles.
 static constexpr int64_t maxTileVectors = 512;
 
@@ -201,5 +203,19 @@ LogicalResult AttentionByQueryAttr::verify(function_ref<InFlightDiagnostic()> em
   if (sums > most || keys > most) // C4
     return emitError() << sums << " sums and " << keys << " keys at a time, expected up to "
                        << most;
+  return success();
+}
+
+LogicalResult WinogradAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileRows,
+                                   int64_t tiles, int64_t lanes) {
+  if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, {"tiles", tiles}})) || // C1
+      failed(codegen::verifyLanes(emitError, lanes)) ||                              // C2
+      failed(verifyTile(emitError, tileRows, /*vectors=*/2)))                        // C3
+    return failure();
+  if (lanes == 1) // C2
+    return emitError() << "channels lie along the lanes, of which there is one";
+  if (tiles % tileRows != 0) // C3
+    return emitError() << tiles << " tiles, expected a multiple of the " << tileRows
+                       << " tile_rows";
   return success();
 }

@@ -15,11 +15,16 @@ namespace {
 struct Options : PassPipelineOptions<Options> {
   Option<std::string> tune{*this, "tune", llvm::cl::desc("numbers in the place of the CPU's"),
                            llvm::cl::init("")};
+  Option<int64_t> winograd{
+      *this, "winograd",
+      llvm::cl::desc("the largest tiles of Winograd's convolutions, 2 or 4; 0: none"),
+      llvm::cl::init(0)};
 };
 
 class CPUTarget : public Target {
 public:
-  explicit CPUTarget(codegen::CPUInfo cpu) : Target("cpu", std::move(cpu)) {}
+  CPUTarget(codegen::CPUInfo cpu, int64_t winograd)
+      : Target("cpu", std::move(cpu)), winograd(winograd) {}
 
   void buildRewriteProducts(OpPassManager &pm) const override {
     pm.addPass(createCpuMultiplyBytes());
@@ -29,6 +34,8 @@ public:
 
   void buildPrepareKernels(OpPassManager &pm) const override {
     pm.addPass(createCpuSplitGathers());
+    if (winograd != 0)
+      pm.addPass(createCpuWinograd({winograd}));
     pm.addPass(createCpuPadWindows());
     pm.addPass(createCpuSwapOperands());
     // Right operands are packed in the order of the sum.
@@ -71,6 +78,9 @@ public:
                                          const CodeOptions &options) const override {
     return cpu::compileKernels(module, getHost(), options.object);
   }
+
+private:
+  int64_t winograd;
 };
 
 } // namespace
@@ -88,7 +98,10 @@ void cpu::registerCPUTarget() {
     llvm::Expected<codegen::CPUInfo> tuned = codegen::CPUInfo::get(cpu.name, (*options)->tune);
     if (!tuned)
       return tuned.takeError();
-    return std::make_unique<CPUTarget>(std::move(*tuned));
+    int64_t winograd = (*options)->winograd;
+    if (winograd != 0 && winograd != 2 && winograd != 4)
+      return llvm::createStringError("winograd is 0, 2 or 4, not " + std::to_string(winograd));
+    return std::make_unique<CPUTarget>(std::move(*tuned), winograd);
   };
   target.registerDialects = [](DialectRegistry &registry) {
     codegen::registerTranslations(registry);

@@ -48,6 +48,7 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
     auto plan = llvm::TypeSwitch<Operation *, Planned>(root)
                     .Case([&](kernel::MapOp) { return planMap(func, *target); })
                     .Case([&](kernel::ContractOp) { return planContract(func, *target); })
+                    .Case([&](kernel::WinogradOp) { return planWinograd(func, *target); })
                     .Case([&](kernel::AttentionOp) { return planAttention(func, *target); })
                     .Case([&](kernel::ScanOp) { return planScan(func, *target); })
                     .Case([&](kernel::ScatterOp) { return planScatter(func, *target); })

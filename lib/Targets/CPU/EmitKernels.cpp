@@ -21,6 +21,8 @@ static LogicalResult emitRoot(KernelFrame &frame) {
     return emitMap(frame, map);
   if (auto contract = dyn_cast<kernel::ContractOp>(root))
     return emitContract(frame, contract);
+  if (auto winograd = dyn_cast<kernel::WinogradOp>(root))
+    return emitWinograd(frame, winograd);
   if (auto attention = dyn_cast<kernel::AttentionOp>(root))
     return emitAttention(frame, attention);
   if (auto scan = dyn_cast<kernel::ScanOp>(root))

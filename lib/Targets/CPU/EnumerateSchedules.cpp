@@ -40,6 +40,15 @@ static void addSort(SortAttr base, Candidates &candidates) {
   }
 }
 
+/// Lower tiles, and tasks of more and fewer of them.
+static void addTiles(WinogradAttr base, Candidates &candidates) {
+  int64_t rows = base.getTileRows(), blocks = base.getTiles() / rows;
+  for (int64_t lower : {rows, rows - 1, rows - 2, rows - 4})
+    for (int64_t count : {blocks, blocks / 2, blocks - 1, blocks + 1, blocks * 2})
+      if (lower >= 1 && count >= 1)
+        candidates.add<WinogradAttr>(lower, lower * count, base.getLanes());
+}
+
 SmallVector<kernel::ScheduleAttrInterface> cpu::enumerateSchedules(kernel::FuncOp func,
                                                                    const CPUInfo &target) {
   kernel::ScheduleAttrInterface base = func.getScheduleAttr();
@@ -49,6 +58,7 @@ SmallVector<kernel::ScheduleAttrInterface> cpu::enumerateSchedules(kernel::FuncO
       .Case([&](ContractAttr) { addContractCandidates(func, target, candidates); })
       .Case<AttentionAttr, AttentionByQueryAttr>(
           [&](auto) { addAttentionCandidates(func, target, candidates); })
+      .Case([&](WinogradAttr winograd) { addTiles(winograd, candidates); })
       .Case([&](ScanAttr scan) { addRows(scan, candidates); })
       .Case([&](ScatterAttr scatter) { addRows(scatter, candidates); })
       .Case([&](SortAttr sort) { addSort(sort, candidates); });

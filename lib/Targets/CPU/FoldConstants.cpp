@@ -155,7 +155,7 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     if (usesSymbols(map))
       return "it computes with a size that is known in a run only";
     int64_t limit = operands.empty() ? (views ? maxIota : 0) : maxGrowth * bytes + maxFree;
-    if (resultBytes > limit)
+    if (resultBytes > limit && !map->hasAttr(cpu::foldedAttrName))
       return "it is much larger than what it is computed of, which takes less time to read";
     return nullptr;
   }

@@ -86,5 +86,8 @@ LogicalResult CPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   if (attribute.getName() == layoutAttrName &&
       !(isa<kernel::ContractOp>(op) && isa<LayoutAttr>(attribute.getValue())))
     return op->emitOpError() << layoutAttrName << " is a #cpu.layout of a contract";
+  if (attribute.getName() == foldedAttrName &&
+      !(isa<kernel::MapOp>(op) && isa<UnitAttr>(attribute.getValue())))
+    return op->emitOpError() << foldedAttrName << " is a unit attribute of a map";
   return success();
 }

@@ -197,3 +197,25 @@
 
 // expected-error@+1 {{cpu.layout is a #cpu.layout of a contract}}
 func.func private @layout() attributes {cpu.layout = #cpu.layout<>}
+
+// -----
+
+// expected-error@+1 {{tiles is 0, expected a positive number}}
+#winograd_c1 = #cpu.winograd<tile_rows = 14, tiles = 0, lanes = 16>
+
+// -----
+
+// expected-error@+1 {{channels lie along the lanes, of which there is one}}
+#winograd_c2 = #cpu.winograd<tile_rows = 14, tiles = 28, lanes = 1>
+
+// -----
+
+// expected-error@+1 {{27 tiles, expected a multiple of the 14 tile_rows}}
+#winograd_c3 = #cpu.winograd<tile_rows = 14, tiles = 27, lanes = 16>
+
+// -----
+
+// expected-error@+1 {{cpu.folded is a unit attribute of a map}}
+func.func @folded() attributes {cpu.folded} {
+  return
+}

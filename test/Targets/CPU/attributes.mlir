@@ -18,3 +18,6 @@ func.func private @attention() attributes {
 
 // CHECK: layouts = [#cpu.layout<>, #cpu.layout<lhs = copied, order = kept, rhs = copied, panel = 48>, #cpu.layout<lhs = kept, order = swapped>]
 func.func private @layout() attributes {layouts = [#cpu.layout<>, #cpu.layout<panel = 48, rhs = copied, order = kept, lhs = copied>, #cpu.layout<lhs = kept, order = swapped>]}
+
+// CHECK: winograd = #cpu.winograd<tile_rows = 14, tiles = 28, lanes = 16>
+func.func private @winograd() attributes {winograd = #cpu.winograd<lanes = 16, tiles = 28, tile_rows = 14>}

@@ -149,7 +149,7 @@ def Kernel_IterateOp : Kernel_Op<"iterate", [RecursiveMemoryEffects]> {
 }
 
 def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike,
-    ParentOneOf<["MapOp", "ReduceOp", "IterateOp", "ContractOp", "AttentionOp", "ScanOp", "ScatterOp",
+    ParentOneOf<["MapOp", "ReduceOp", "IterateOp", "ContractOp", "WinogradOp", "AttentionOp", "ScanOp", "ScatterOp",
                  "SortOp", "MergeOp", "RepeatOp"]>]> {
   let summary = "ends a region with its values";
   let arguments = (ins Variadic<AnyType>:$operands);
@@ -289,6 +289,63 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     unsigned getNumK() { return getK().getSizes().size(); }
     /// The size of the result's first dim; null if there is no `part`.
     std::optional<::kiln::sym::Expr> getNumParts();
+  }];
+}
+
+def Kernel_WinogradOp : Kernel_Op<"winograd",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface, ["getResultDims", "getRegionDims", "isOperand"]>]> {
+  let summary = "a convolution with windows of 3 x 3 pixels that takes fewer multiplications";
+  let description = [{
+    ```mlir
+    %y = kernel.winograd tile 4 panel 32 batch [8] pixels [56, 56] n 64 c 64 lhs {
+      %x = kernel.read %image (d0, d1, d2, d3, d4, d5, d6, d7, d8) -> (d0, d4, d5, d6) : tensor<8x58x58x64xf32> -> f32
+      kernel.yield %x : f32
+    } rhs {
+      %u = kernel.read %w (d0, d1, d2, d3, d4, d5, d6, d7, d8) -> (d3 floordiv 32, d6 + 384*d7 + 64*d8, d3 mod 32) : tensor<2x2304x32xf32> -> f32
+      kernel.yield %u : f32
+    } epilogue {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    } : tensor<8x56x56x64xf32>
+    ```
+    The same as a `kernel.contract` that sums lhs(batch, y + i, x + j, c) * w(n, c, i, j) over i, j < 3 and c, but for rounding. A square
+    of `tile` x `tile` pixels, Y, comes from one of tile + 2, D (Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and Gray,
+    "Fast Algorithms for Convolutional Neural Networks", CVPR 2016):
+
+    Y = Aᵀ [sum over c of U(n, c) ⊙ (Bᵀ D(c) B)] A, where U(n, c) = G w(n, c) Gᵀ
+
+    `rhs` gives U, packed by `cpu-winograd` as the right operand of a contract is: it is one read of a tensor
+    [n ceildiv panel, (tile + 2)² * c, panel], zero past n. Sums are of f32, as all operands are.
+
+    Dims are numbered batch…, y, x, n, then row and column of the image (pixels + 2), c, and row and column of U; every region's maps take
+    all of them. `lhs` uses the batch, the image's and c, `rhs` n, c and U's, `epilogue` batch, y, x and n, which are the result's.
+
+    Constraints:
+    - (C1) the result's shape is the batch, the two pixels extents and n
+    - (C2) `tile` is 2 or 4, `panel` positive, and there are two pixels extents
+    - (C3) lhs, rhs and the epilogue's argument, of which there is one, are f32; the epilogue yields the result's element type
+    - (C4) regions use only the dims they may
+    - (C5) `rhs` begins with a read, without mask or `values`, of a tensor of the shape above
+  }];
+  let arguments = (ins I64Attr:$tile, I64Attr:$panel, Sym_ShapeAttr:$batch, Sym_ShapeAttr:$pixels,
+                       Sym_ExprAttr:$n, Sym_ExprAttr:$c);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$lhs, SizedRegion<1>:$rhs, SizedRegion<1>:$epilogue);
+  let assemblyFormat = [{
+    `tile` $tile `panel` $panel `batch` custom<ExprList>($batch) `pixels` custom<ExprList>($pixels) `n` custom<Size>($n) `c` custom<Size>($c)
+    attr-dict-with-keyword `lhs` $lhs `rhs` $rhs `epilogue` $epilogue `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    unsigned getNumBatch() { return getBatch().getSizes().size(); }
+    /// Rows, and columns, of U and of the part of the image that a tile is computed from.
+    int64_t getPoints() { return getTile() + 2; }
+    /// The numbers of dims.
+    unsigned yDim() { return getNumBatch(); }
+    unsigned nDim() { return getNumBatch() + 2; }
+    unsigned imageDim() { return getNumBatch() + 3; }
+    unsigned cDim() { return getNumBatch() + 5; }
+    unsigned pointDim() { return getNumBatch() + 6; }
   }];
 }
 

@@ -286,4 +286,21 @@ def CPU_AttentionByQueryAttr : CPU_ScheduleAttr<"AttentionByQuery", "attention_b
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def CPU_WinogradAttr : CPU_ScheduleAttr<"Winograd", "winograd"> {
+  let summary = "how a `kernel.winograd` is run";
+  let description = [{
+    `#cpu.winograd<tile_rows = 14, tiles = 28, lanes = 16>`
+
+    A task is a few tiles of an image, with all features. Channels, and then features, lie along the lanes.
+
+    - `tile_rows`: tiles whose sums of products are in registers together.
+    - `tiles`: of a task.
+
+    Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256, and there are two or
+    more. (C3) `tiles` is a multiple of `tile_rows`, which is at most 256.
+  }];
+  let parameters = (ins "int64_t":$tile_rows, "int64_t":$tiles, "int64_t":$lanes);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 #endif // KILN_TARGETS_CPU_CPUATTRIBUTES_TD

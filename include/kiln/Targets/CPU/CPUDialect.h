@@ -25,6 +25,9 @@ constexpr llvm::StringLiteral targetAttrName = "cpu.target";
 /// The attribute of a contract that says how its operands are laid out.
 constexpr llvm::StringLiteral layoutAttrName = "cpu.layout";
 
+/// The attribute of a map of constants that is folded however much larger than these its result is.
+constexpr llvm::StringLiteral foldedAttrName = "cpu.folded";
+
 /// The CPU that the kernels of the module around `op` are planned for. Fails, with an error on
 /// `op`, if nothing says so and no code is generated for this machine.
 mlir::FailureOr<codegen::CPUInfo> getTarget(mlir::Operation *op);

@@ -13,6 +13,8 @@ namespace kiln::cpu {
 mlir::FailureOr<codegen::KernelPlan> planMap(kernel::FuncOp func, const codegen::CPUInfo &target);
 mlir::FailureOr<codegen::KernelPlan> planContract(kernel::FuncOp func,
                                                   const codegen::CPUInfo &target);
+mlir::FailureOr<codegen::KernelPlan> planWinograd(kernel::FuncOp func,
+                                                  const codegen::CPUInfo &target);
 mlir::FailureOr<codegen::KernelPlan> planAttention(kernel::FuncOp func,
                                                    const codegen::CPUInfo &target);
 
@@ -20,6 +22,7 @@ mlir::FailureOr<codegen::KernelPlan> planAttention(kernel::FuncOp func,
 // planned. A failure has been reported on `func`.
 mlir::LogicalResult emitMap(codegen::KernelFrame &frame, kernel::MapOp map);
 mlir::LogicalResult emitContract(codegen::KernelFrame &frame, kernel::ContractOp contract);
+mlir::LogicalResult emitWinograd(codegen::KernelFrame &frame, kernel::WinogradOp winograd);
 mlir::LogicalResult emitAttention(codegen::KernelFrame &frame, kernel::AttentionOp attention);
 
 /// The larger of a score and the largest so far; the latter if the score is NaN, which the

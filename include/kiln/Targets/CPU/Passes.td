@@ -146,6 +146,20 @@ def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
+def CpuWinograd : Pass<"cpu-winograd", "::mlir::ModuleOp"> {
+  let summary = "Compute convolutions of 3 x 3 windows with fewer multiplications";
+  let description = [{
+    Makes a `kernel.winograd` of a contract that is a convolution of f32 with windows of 3 x 3 pixels, constant weights, channels
+    last, and no stride, dilation or groups, if the cost model says that it takes less time: with `tile` 2 it takes 4/9 of the
+    multiplications, with 4 a quarter, and has 16/9 and 4 times the weights, which are folded (`cpu.folded` of the map that
+    computes them). Results are rounded in another way, so that it is left to the user: docs/numerics.md says how far they are off.
+
+    Must run before `cpu-pad-windows`.
+  }];
+  let options = [Option<"tile", "tile", "int64_t", "4", "rows and columns of the largest tiles, 2 or 4">];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CpuCutWindows : Pass<"cpu-cut-windows", "::mlir::ModuleOp"> {
   let summary = "Cut the channels of convolutions whose windows slide over more than a cache holds";
   let description = [{
