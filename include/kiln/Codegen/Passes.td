@@ -5,6 +5,16 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CodegenRoundInRange : Pass<"codegen-round-in-range", "::mlir::LLVM::LLVMFuncOp"> {
+  let summary = "Clamp before rounding, where whole numbers are the bounds";
+  let description = [{
+    What quantizes rounds to nearest, adds a zero point, clamps and converts to i32. With whole numbers that are constants,
+    x can be clamped first: a CPU then rounds and converts in one instruction, by the rounding mode to nearest that kernels run
+    in. It is done if NaN gives what it gave before, in the low byte at least.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect"];
+}
+
 def CodegenExpandMath : Pass<"codegen-expand-math", "::mlir::LLVM::LLVMFuncOp"> {
   let summary = "Replace elementary functions by polynomials";
   let description = [{

@@ -16,6 +16,7 @@ using namespace kiln::cpu;
 
 void cpu::buildLowerKernelsPipeline(OpPassManager &pm, const CPUInfo &target) {
   pm.addPass(createCpuEmitKernels());
+  pm.addNestedPass<LLVM::LLVMFuncOp>(createCodegenRoundInRange());
   // Polynomials have many constants and common parts.
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCodegenExpandMath({target.avx512, /*gpu=*/false}));
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCSEPass());

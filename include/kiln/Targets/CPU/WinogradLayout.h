@@ -46,8 +46,8 @@ int64_t chooseWinogradPanel(int64_t features, const codegen::CPUInfo &target);
 
 /// Estimated cycles of all tasks, by the tiles of an image and the images that there are, for channels and features of
 /// these numbers.
-double estimateWinogradCycles(int64_t tile, int64_t tilesOfImage, int64_t images, int64_t channels, int64_t features,
-                              const codegen::CPUInfo &target);
+double estimateWinogradCycles(int64_t tile, int64_t tilesOfImage, int64_t images, int64_t channels,
+                              int64_t features, const codegen::CPUInfo &target);
 
 } // namespace kiln::cpu
 

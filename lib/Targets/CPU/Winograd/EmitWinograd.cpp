@@ -30,8 +30,8 @@ namespace {
 class WinogradEmitter {
 public:
   WinogradEmitter(KernelFrame &frame, kernel::WinogradOp op, const WinogradLayout &layout)
-      : frame(frame), b(frame.builder), loc(frame.loc), op(op), layout(layout), lhs(frame, op.getLhs()),
-        epilogue(frame, op.getEpilogue()), f32(b.getF32Type()) {}
+      : frame(frame), b(frame.builder), loc(frame.loc), op(op), layout(layout),
+        lhs(frame, op.getLhs()), epilogue(frame, op.getEpilogue()), f32(b.getF32Type()) {}
 
   void emit() {
     SmallVector<sym::Expr> sizes = layout.gridSizes();
@@ -45,12 +45,14 @@ public:
       epilogue.setDim(i, value);
     }
     firstTile = frame.named(values.back() * layout.tiles, layout.numTiles());
-    sym::Expr left = frame.assumptions.simplify(sym::Expr::min(layout.tiles, layout.numTiles() - firstTile));
+    sym::Expr left =
+        frame.assumptions.simplify(sym::Expr::min(layout.tiles, layout.numTiles() - firstTile));
     numTiles = frame.named(left, layout.tiles + 1);
     emitRange(frame, 0, numTiles, layout.tiles, [&](sym::Expr tile) { emitInput(tile); });
     int64_t whole = layout.features / layout.panel, rest = layout.features % layout.panel;
     if (whole != 0)
-      emitRange(frame, 0, whole, whole, [&](sym::Expr panel) { emitPanel(panel, layout.vectors()); });
+      emitRange(frame, 0, whole, whole,
+                [&](sym::Expr panel) { emitPanel(panel, layout.vectors()); });
     if (rest != 0)
       emitPanel(whole, llvm::divideCeilSigned(rest, layout.lanes));
   }
@@ -71,7 +73,8 @@ private:
   using Values = SmallVector<Value>;
 
   Value splat(double value) {
-    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(VectorType::get(layout.lanes, f32), float(value)));
+    return arith::ConstantOp::create(
+        b, loc, DenseElementsAttr::get(VectorType::get(layout.lanes, f32), float(value)));
   }
   Value add(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
   Value subtract(Value x, Value y) { return arith::SubFOp::create(b, loc, x, y); }
@@ -173,23 +176,25 @@ private:
   void emitInput(sym::Expr tile) {
     auto [y, x] = getPixel(tile);
     SmallVector<sym::Expr> rows = getPlaces(y, 0), columns = getPlaces(x, 1);
-    emitVectors(frame, layout.channels, layout.channels, layout.lanes, [&](sym::Expr first, Value mask) {
-      Values square;
-      for (sym::Expr row : rows)
-        for (sym::Expr column : columns) {
-          BodyEmitter::Scope scope(lhs);
-          lhs.setDim(op.imageDim(), row);
-          lhs.setDim(op.imageDim() + 1, column);
-          lhs.setDim(op.cDim(), first + lhs.setLanes(layout.lanes, mask));
-          square.push_back(lhs.splat(lhs.emitYield().front()));
-        }
-      square = transformSquare(square, [&](const Values &d) { return transformInput(d); });
-      for (auto [point, value] : llvm::enumerate(square)) {
-        sym::Expr offset = (static_cast<int64_t>(point) * layout.tiles + tile) * layout.channelStride + first;
-        Value address = frame.gep(frame.scratch, f32, frame.simplifyAndEmit(offset));
-        LLVM::StoreOp::create(b, loc, value, address, /*alignment=*/4);
-      }
-    });
+    emitVectors(
+        frame, layout.channels, layout.channels, layout.lanes, [&](sym::Expr first, Value mask) {
+          Values square;
+          for (sym::Expr row : rows)
+            for (sym::Expr column : columns) {
+              BodyEmitter::Scope scope(lhs);
+              lhs.setDim(op.imageDim(), row);
+              lhs.setDim(op.imageDim() + 1, column);
+              lhs.setDim(op.cDim(), first + lhs.setLanes(layout.lanes, mask));
+              square.push_back(lhs.splat(lhs.emitYield().front()));
+            }
+          square = transformSquare(square, [&](const Values &d) { return transformInput(d); });
+          for (auto [point, value] : llvm::enumerate(square)) {
+            sym::Expr offset =
+                (static_cast<int64_t>(point) * layout.tiles + tile) * layout.channelStride + first;
+            Value address = frame.gep(frame.scratch, f32, frame.simplifyAndEmit(offset));
+            LLVM::StoreOp::create(b, loc, value, address, /*alignment=*/4);
+          }
+        });
   }
 
   //===-- Products ---------------------------------------------------------------------------===//
@@ -213,7 +218,8 @@ private:
     int64_t mostBlocks = layout.tiles / layout.tileRows, numPoints = layout.numPoints();
     emitRange(frame, 0, numPoints, numPoints, [&](sym::Expr point) {
       sym::Expr row = (panel * numPoints + point) * layout.channels;
-      Value right = frame.gep(frame.buffer(read.getTensor()), f32, frame.simplifyAndEmit(row * layout.panel));
+      Value right =
+          frame.gep(frame.buffer(read.getTensor()), f32, frame.simplifyAndEmit(row * layout.panel));
       emitRange(frame, 0, blocks, mostBlocks, [&](sym::Expr block) {
         sym::Expr tile = block * layout.tileRows;
         sym::Expr offset = (point * layout.tiles + tile) * layout.channelStride;
@@ -238,7 +244,8 @@ private:
   void emitOutput(sym::Expr first, sym::Expr tile, int64_t v, sym::Expr y, sym::Expr x) {
     Values square;
     for (int64_t point = 0; point < layout.numPoints(); ++point)
-      square.push_back(LLVM::LoadOp::create(b, loc, vectorType(), sumAddress(point, tile, v), /*alignment=*/4));
+      square.push_back(
+          LLVM::LoadOp::create(b, loc, vectorType(), sumAddress(point, tile, v), /*alignment=*/4));
     square = transformSquare(square, [&](const Values &m) { return transformOutput(m); });
     BodyEmitter::Scope scope(epilogue);
     Value mask = emitTailMask(frame, first, layout.features, layout.lanes);
@@ -248,7 +255,9 @@ private:
     for (int64_t i = 0; i < layout.tile; ++i)
       ifInside(y + i, layout.extent(0), [&](sym::Expr row) {
         for (int64_t j = 0; j < layout.tile; ++j)
-          ifInside(x + j, layout.extent(1), [&](sym::Expr column) { emitElement(row, column, square[i * layout.tile + j]); });
+          ifInside(x + j, layout.extent(1), [&](sym::Expr column) {
+            emitElement(row, column, square[i * layout.tile + j]);
+          });
       });
   }
 
@@ -257,8 +266,8 @@ private:
     place = frame.assumptions.simplify(place);
     if (frame.assumptions.isLess(place, extent))
       return body(place);
-    Value isInside =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, frame.emit(place), frame.emit(extent));
+    Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, frame.emit(place),
+                                           frame.emit(extent));
     auto branch = scf::IfOp::create(b, loc, isInside, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());

@@ -1,8 +1,8 @@
 // cpu-winograd: makes kernel.winograd of convolutions that it takes less time for.
+#include "kiln/Dialect/Kernel/Winograd.h"
 #include "CPU/Contract/ContractRegions.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
-#include "kiln/Dialect/Kernel/Winograd.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Targets/CPU/WinogradLayout.h"
@@ -62,7 +62,8 @@ std::optional<Convolution> Convolution::get(kernel::ContractOp contract, const c
   for (unsigned i = contract.getNumM() + 1; i < extents.size(); ++i)
     if (i != *rows->sumDim && i != *columns->sumDim)
       result.channels = i;
-  std::optional<int64_t> channels = extents[result.channels].constant(), features = extents[result.feature()].constant();
+  std::optional<int64_t> channels = extents[result.channels].constant(),
+                         features = extents[result.feature()].constant();
   if (!channels || !features)
     return fail("its channels are not constants");
   result.numChannels = *channels;
@@ -70,7 +71,8 @@ std::optional<Convolution> Convolution::get(kernel::ContractOp contract, const c
   Type sum = contract.getEpilogue().getArgument(0).getType();
   if (!sum.isF32() || !contract.getLhs().front().getTerminator()->getOperand(0).getType().isF32())
     return fail("it is not of f32");
-  if (contract.getPerm() || contract.getPanel() || contract.getPart() || contract->hasAttr(layoutAttrName))
+  if (contract.getPerm() || contract.getPanel() || contract.getPart() ||
+      contract->hasAttr(layoutAttrName))
     return fail("its operands or its result have a layout of their own");
   SmallVector<Value> weights = readTensors(contract.getRhs());
   if (weights.empty() || !llvm::all_of(weights, isKnownConstant))
@@ -91,7 +93,8 @@ struct Winograd : kiln::cpu::impl::CpuWinogradBase<Winograd> {
       return signalPassFailure();
     target = *known;
     if (tile != 2 && tile != 4) {
-      getOperation().emitError() << "tiles of Winograd's convolutions are of 2 or 4 rows, not " << tile.getValue();
+      getOperation().emitError() << "tiles of Winograd's convolutions are of 2 or 4 rows, not "
+                                 << tile.getValue();
       return signalPassFailure();
     }
     SmallVector<kernel::ContractOp> contracts;
@@ -103,8 +106,9 @@ struct Winograd : kiln::cpu::impl::CpuWinogradBase<Winograd> {
       if (convolution)
         choose(*convolution, rewriter);
       else if (reason)
-        emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotWinograd",
-                   [&] { return RemarkText{"convolution not made of fewer multiplications", reason}; });
+        emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotWinograd", [&] {
+          return RemarkText{"convolution not made of fewer multiplications", reason};
+        });
     }
   }
 
@@ -112,16 +116,20 @@ private:
   void choose(Convolution &convolution, IRRewriter &rewriter) {
     kernel::ContractOp contract = convolution.contract;
     SmallVector<sym::Expr> extents = contract.getExtents();
-    int64_t images = 1, y = estimate(convolution.rows, extents), x = estimate(convolution.columns, extents);
+    int64_t images = 1, y = estimate(convolution.rows, extents),
+            x = estimate(convolution.columns, extents);
     for (unsigned i = 0; i < convolution.numImages(); ++i)
       images *= std::clamp<int64_t>(codegen::estimate(extents[i]), 1, 1 << 20);
-    double direct = double(images * y * x) * double(convolution.numChannels * 9) *
-                    double(llvm::divideCeilSigned(convolution.numFeatures, target.vectorBytes / 4)) / double(target.fmaUnits);
+    double direct =
+        double(images * y * x) * double(convolution.numChannels * 9) *
+        double(llvm::divideCeilSigned(convolution.numFeatures, target.vectorBytes / 4)) /
+        double(target.fmaUnits);
     double least = direct;
     int64_t best = 0;
     for (int64_t each = 2; each <= tile; each += 2) {
       int64_t tiles = llvm::divideCeilSigned(y, each) * llvm::divideCeilSigned(x, each);
-      double cycles = estimateWinogradCycles(each, tiles, images, convolution.numChannels, convolution.numFeatures, target);
+      double cycles = estimateWinogradCycles(each, tiles, images, convolution.numChannels,
+                                             convolution.numFeatures, target);
       if (cycles < least) {
         least = cycles;
         best = each;
@@ -129,13 +137,15 @@ private:
     }
     if (best == 0) {
       emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotWinograd", [] {
-        return RemarkText{"convolution not made of fewer multiplications", "they would take longer"};
+        return RemarkText{"convolution not made of fewer multiplications",
+                          "they would take longer"};
       });
       return;
     }
     emitRemark(RemarkKind::Done, contract, getArgument(), "Winograd", [&] {
-      return RemarkText{llvm::formatv("convolution made of products of tiles of {0} x {0} pixels", best).str(),
-                                llvm::formatv("{0:f2} of the cycles", least / direct).str()};
+      return RemarkText{
+          llvm::formatv("convolution made of products of tiles of {0} x {0} pixels", best).str(),
+          llvm::formatv("{0:f2} of the cycles", least / direct).str()};
     });
     replace(convolution, best, rewriter);
   }
@@ -149,16 +159,19 @@ private:
     MLIRContext *context = &getContext();
     SmallVector<sym::Expr> extents = contract.getExtents();
     unsigned images = convolution.numImages();
-    int64_t points = size + kernel::winogradWindow - 1, panel = chooseWinogradPanel(convolution.numFeatures, target);
+    int64_t points = size + kernel::winogradWindow - 1,
+            panel = chooseWinogradPanel(convolution.numFeatures, target);
     Value packed = pack(convolution, size, panel, rewriter);
 
     rewriter.setInsertionPoint(contract);
     Location loc = contract.getLoc();
     ArrayRef<sym::Expr> m = contract.getM().getSizes();
     auto expr = [&](unsigned dim) { return sym::ExprAttr::get(context, extents[dim]); };
-    auto result = kernel::WinogradOp::create(
-        rewriter, loc, contract.getResult().getType(), size, panel, sym::ShapeAttr::get(context, m.take_front(images)),
-        sym::ShapeAttr::get(context, m.take_back(2)), expr(convolution.feature()), expr(convolution.channels));
+    auto result =
+        kernel::WinogradOp::create(rewriter, loc, contract.getResult().getType(), size, panel,
+                                   sym::ShapeAttr::get(context, m.take_front(images)),
+                                   sym::ShapeAttr::get(context, m.take_back(2)),
+                                   expr(convolution.feature()), expr(convolution.channels));
     // A place of the image stands for a row of the result and one of the window.
     SmallVector<sym::Expr> dims(extents.size(), sym::Expr(0));
     for (unsigned i = 0; i < images; ++i)
@@ -178,9 +191,12 @@ private:
     renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter, numDims);
     rewriter.setInsertionPointToStart(&result.getRhs().emplaceBlock());
     sym::Expr n = sym::Expr::dim(result.nDim()), c = sym::Expr::dim(result.cDim());
-    sym::Expr point = sym::Expr::dim(result.pointDim()) * points + sym::Expr::dim(result.pointDim() + 1);
-    sym::IndexMap index{numDims, {n.floorDiv(panel), point * convolution.numChannels + c, n.mod(panel)}};
-    kernel::YieldOp::create(rewriter, loc, kernel::ReadOp::create(rewriter, loc, packed, index).getResult());
+    sym::Expr point =
+        sym::Expr::dim(result.pointDim()) * points + sym::Expr::dim(result.pointDim() + 1);
+    sym::IndexMap index{numDims,
+                        {n.floorDiv(panel), point * convolution.numChannels + c, n.mod(panel)}};
+    kernel::YieldOp::create(rewriter, loc,
+                            kernel::ReadOp::create(rewriter, loc, packed, index).getResult());
     rewriter.replaceOp(contract, result);
   }
 
@@ -192,14 +208,16 @@ private:
     Location loc = contract.getLoc();
     MLIRContext *context = &getContext();
     constexpr int64_t window = kernel::winogradWindow;
-    int64_t points = size + window - 1, panels = llvm::divideCeilSigned(convolution.numFeatures, panel);
+    int64_t points = size + window - 1,
+            panels = llvm::divideCeilSigned(convolution.numFeatures, panel);
     Type f64 = rewriter.getF64Type(), f32 = rewriter.getF32Type();
 
     SmallVector<double> values;
     for (const auto &row : kernel::WinogradMatrices(size).window)
       llvm::append_range(values, row);
     auto type = RankedTensorType::get({points, window}, f64);
-    Value matrix = kernel::ConstantOp::create(rewriter, loc, type, DenseElementsAttr::get(type, ArrayRef(values)), StringAttr());
+    Value matrix = kernel::ConstantOp::create(
+        rewriter, loc, type, DenseElementsAttr::get(type, ArrayRef(values)), StringAttr());
 
     SmallVector<sym::Expr> shape{panels, points * points * convolution.numChannels, panel};
     auto map = kernel::MapOp::create(rewriter, loc, TypeRange(sym::getTensorType(shape, f32)));
@@ -207,7 +225,8 @@ private:
     rewriter.setInsertionPointToStart(&map.getBody().emplaceBlock());
     sym::Assumptions assumptions = kernel::getAssumptions(&map.getBody());
     sym::Expr row = sym::Expr::dim(1), feature = sym::Expr::dim(0) * panel + sym::Expr::dim(2);
-    SmallVector<sym::Expr> places = sym::delinearize(row, {points, points, convolution.numChannels});
+    SmallVector<sym::Expr> places =
+        sym::delinearize(row, {points, points, convolution.numChannels});
     kernel::DimSubstitution substitution;
     substitution.sourceDims = contract.getExtents().size();
     substitution.targetDims = shape.size();
@@ -216,10 +235,13 @@ private:
     substitution.dims[convolution.channels] = assumptions.simplify(places[2]);
     if (!assumptions.isLess(feature, convolution.numFeatures))
       substitution.mask = kernel::InsideOp::create(
-          rewriter, loc, rewriter.getI1Type(), sym::MapAttr::get(context, sym::IndexMap{3, {feature}}),
+          rewriter, loc, rewriter.getI1Type(),
+          sym::MapAttr::get(context, sym::IndexMap{3, {feature}}),
           sym::ShapeAttr::get(context, {sym::Expr(convolution.numFeatures)}), ValueRange());
     auto readMatrix = [&](sym::Expr point, int64_t column) -> Value {
-      return kernel::ReadOp::create(rewriter, loc, matrix, sym::IndexMap{3, {assumptions.simplify(point), sym::Expr(column)}});
+      return kernel::ReadOp::create(
+          rewriter, loc, matrix,
+          sym::IndexMap{3, {assumptions.simplify(point), sym::Expr(column)}});
     };
     Value sum;
     auto add = [&](Value before, Value term) {
@@ -231,7 +253,8 @@ private:
         substitution.dims[*convolution.rows.sumDim] = i;
         substitution.dims[*convolution.columns.sumDim] = j;
         IRMapping mapping;
-        Value weight = kernel::cloneBody(rewriter, contract.getRhs().front(), substitution, mapping).front();
+        Value weight =
+            kernel::cloneBody(rewriter, contract.getRhs().front(), substitution, mapping).front();
         Value wide = arith::ExtFOp::create(rewriter, loc, f64, weight);
         ofRow = add(ofRow, arith::MulFOp::create(rewriter, loc, readMatrix(places[1], j), wide));
       }

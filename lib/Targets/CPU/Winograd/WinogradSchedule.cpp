@@ -36,7 +36,8 @@ struct Tiles {
 static Tiles chooseTiles(int64_t points, int64_t panel, int64_t channels, int64_t tilesOfImage,
                          int64_t images, const CPUInfo &target) {
   int64_t vectors = panel / getLanes(target);
-  int64_t most = std::max<int64_t>(std::min(maxTileRows(target, vectors), target.tileSums / vectors), 1);
+  int64_t most =
+      std::max<int64_t>(std::min(maxTileRows(target, vectors), target.tileSums / vectors), 1);
   int64_t bytes = points * points * (getChannelStride(channels, target) + panel) * elementBytes;
   int64_t blocks = std::clamp<int64_t>(target.l2Bytes / 2 / (bytes * most), 1, 4);
   int64_t parts = llvm::divideCeilSigned(tilesOfImage, most);
@@ -58,10 +59,12 @@ static int64_t guessImages(kernel::WinogradOp op) {
 
 double cpu::estimateWinogradCycles(int64_t tile, int64_t tilesOfImage, int64_t images,
                                    int64_t channels, int64_t features, const CPUInfo &target) {
-  int64_t points = tile + 2, lanes = getLanes(target), panel = chooseWinogradPanel(features, target);
+  int64_t points = tile + 2, lanes = getLanes(target),
+          panel = chooseWinogradPanel(features, target);
   Tiles tiles = chooseTiles(points, panel, channels, tilesOfImage, images, target);
   auto groups = double(llvm::divideCeilSigned(tilesOfImage, tiles.all) * images);
-  auto square = double(points * points), channelVectors = double(llvm::divideCeilSigned(channels, lanes)),
+  auto square = double(points * points),
+       channelVectors = double(llvm::divideCeilSigned(channels, lanes)),
        featureVectors = double(llvm::alignTo(features, panel) / lanes);
   double all = groups * double(tiles.all);
   // One way and then the other, each with two operations for each element.
@@ -88,7 +91,8 @@ FailureOr<WinogradLayout> WinogradLayout::get(kernel::WinogradOp op, const CPUIn
   if (!features || !channels)
     return op.emitOpError("of channels that are not constants is not supported on CPUs");
   if (layout.panel % layout.lanes != 0)
-    return op.emitOpError("has panels of ") << layout.panel << ", expected whole vectors of " << layout.lanes;
+    return op.emitOpError("has panels of ")
+           << layout.panel << ", expected whole vectors of " << layout.lanes;
   layout.features = *features;
   layout.channels = *channels;
   layout.channelStride = getChannelStride(*channels, target);
@@ -101,7 +105,9 @@ SmallVector<sym::Expr> WinogradLayout::gridSizes() const {
   return sizes;
 }
 
-int64_t WinogradLayout::inputBytes() const { return numPoints() * tiles * channelStride * elementBytes; }
+int64_t WinogradLayout::inputBytes() const {
+  return numPoints() * tiles * channelStride * elementBytes;
+}
 
 int64_t WinogradLayout::scratchBytes() const {
   return inputBytes() + numPoints() * tiles * panel * elementBytes;
@@ -116,7 +122,8 @@ FailureOr<KernelPlan> cpu::planWinograd(kernel::FuncOp func, const CPUInfo &targ
   WinogradAttr schedule = *given;
   int64_t images = guessImages(op), tiles = std::max<int64_t>(estimate(layout->numTiles()), 1);
   if (!schedule) {
-    Tiles chosen = chooseTiles(layout->points, layout->panel, layout->channels, tiles, images, target);
+    Tiles chosen =
+        chooseTiles(layout->points, layout->panel, layout->channels, tiles, images, target);
     schedule = WinogradAttr::get(op.getContext(), chosen.rows, chosen.all, layout->lanes);
   }
   layout->tileRows = schedule.getTileRows();
@@ -124,7 +131,9 @@ FailureOr<KernelPlan> cpu::planWinograd(kernel::FuncOp func, const CPUInfo &targ
   KernelPlan plan{schedule};
   plan.grid = sym::product(layout->gridSizes());
   plan.scratchBytes = layout->scratchBytes();
-  plan.cycles = estimateWinogradCycles(layout->tile, tiles, images, layout->channels, layout->features, target);
-  plan.reason = llvm::formatv("{0} kB of a task's tiles stay in level 2 cache", layout->scratchBytes() >> 10);
+  plan.cycles = estimateWinogradCycles(layout->tile, tiles, images, layout->channels,
+                                       layout->features, target);
+  plan.reason =
+      llvm::formatv("{0} kB of a task's tiles stay in level 2 cache", layout->scratchBytes() >> 10);
   return plan;
 }
