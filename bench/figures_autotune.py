@@ -49,6 +49,7 @@ def measure(options):
 def tabulate(results):
     """(headings, rows, gains of the models over the planner's schedules, gains over another compiler)."""
     rows, gains, before = [], {}, {}
+    has_before = any("before" in row["run"] for row in results.values())
     for name, row in results.items():
         gains[name] = 1 if row["same"] else row["run"]["plain"] / row["run"]["tuned"]
         if "before" in row["run"]:
@@ -56,25 +57,16 @@ def tabulate(results):
         rows.append(
             [
                 name,
-                *(table.milliseconds(row["run"].get(kind)) for kind in ("before", "plain", "tuned")),
+                *(table.milliseconds(row["run"].get(kind)) for kind in ("before", "plain", "tuned")[not has_before :]),
                 "same bytes" if row["same"] else table.ratio(gains[name]),
-                table.ratio(before[name]) if name in before else "-",
+                *([table.ratio(before[name]) if name in before else "-"] if has_before else []),
                 *(table.number(row[kind]) for kind in ("without", "cold", "warm")),
             ]
         )
-    means = [table.ratio(table.geometric_mean(values.values())) if values else "-" for values in (gains, before)]
-    rows.append(["geometric mean", "", "", "", *means, "", "", ""])
-    headings = [
-        "",
-        "other compiler, ms",
-        "reckoned, ms",
-        "tuned, ms",
-        "gain",
-        "over the other compiler",
-        "without, s",
-        "cold, s",
-        "warm, s",
-    ]
+    means = [table.ratio(table.geometric_mean(values.values())) if values else "-" for values in (gains, before)[: 1 + has_before]]
+    times = [*(["other compiler, ms"] if has_before else []), "reckoned, ms", "tuned, ms"]
+    rows.append(["geometric mean", *[""] * len(times), *means, "", "", ""])
+    headings = ["", *times, "gain", *(["over the other compiler"] if has_before else []), "without, s", "cold, s", "warm, s"]
     return headings, rows, gains, before
 
 
