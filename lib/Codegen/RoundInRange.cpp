@@ -32,7 +32,8 @@ std::optional<int64_t> getWhole(Value value) {
     attribute = splat.getSplatValue<Attribute>();
   auto number = dyn_cast<FloatAttr>(attribute);
   constexpr double most = 1 << 22;
-  if (!number || std::abs(number.getValueAsDouble()) > most || std::trunc(number.getValueAsDouble()) != number.getValueAsDouble())
+  if (!number || std::abs(number.getValueAsDouble()) > most ||
+      std::trunc(number.getValueAsDouble()) != number.getValueAsDouble())
     return std::nullopt;
   return static_cast<int64_t>(number.getValueAsDouble());
 }
@@ -60,9 +61,11 @@ struct RoundInRange : kiln::codegen::impl::CodegenRoundInRangeBase<RoundInRange>
 private:
   static void rewrite(arith::FPToSIOp convert) {
     Value value = convert.getIn();
-    if (!getElementTypeOrSelf(value.getType()).isF32() || !getElementTypeOrSelf(convert.getType()).isInteger(32))
+    if (!getElementTypeOrSelf(value.getType()).isF32() ||
+        !getElementTypeOrSelf(convert.getType()).isInteger(32))
       return;
-    std::optional<int64_t> most = strip<arith::MinimumFOp>(value), least = strip<arith::MaximumFOp>(value);
+    std::optional<int64_t> most = strip<arith::MinimumFOp>(value),
+                           least = strip<arith::MaximumFOp>(value);
     if (!most)
       most = strip<arith::MinimumFOp>(value);
     if (!most || !least || *most < *least)
@@ -78,12 +81,14 @@ private:
     auto constant = [&](int64_t number) -> Value {
       auto attribute = b.getF32FloatAttr(static_cast<float>(number));
       if (auto type = dyn_cast<VectorType>(x.getType()))
-        return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, attribute.getValue()));
+        return arith::ConstantOp::create(b, loc,
+                                         DenseElementsAttr::get(type, attribute.getValue()));
       return arith::ConstantOp::create(b, loc, attribute);
     };
     auto choose = [&](arith::CmpFPredicate predicate, Value a, Value bound, bool isKept) -> Value {
       Value condition = arith::CmpFOp::create(b, loc, predicate, a, bound);
-      return isKept ? arith::SelectOp::create(b, loc, condition, a, bound) : arith::SelectOp::create(b, loc, condition, bound, a);
+      return isKept ? arith::SelectOp::create(b, loc, condition, a, bound)
+                    : arith::SelectOp::create(b, loc, condition, bound, a);
     };
     // Comparisons with NaN are false.
     Value low = constant(*least - zero), high = constant(*most - zero);
@@ -94,7 +99,8 @@ private:
     if (zero != 0) {
       TypedAttr offset = b.getI32IntegerAttr(static_cast<int32_t>(zero));
       if (auto type = dyn_cast<VectorType>(convert.getType()))
-        offset = DenseElementsAttr::get(type, b.getI32IntegerAttr(static_cast<int32_t>(zero)).getValue());
+        offset = DenseElementsAttr::get(type,
+                                        b.getI32IntegerAttr(static_cast<int32_t>(zero)).getValue());
       rounded = arith::AddIOp::create(b, loc, rounded, arith::ConstantOp::create(b, loc, offset));
     }
     convert.replaceAllUsesWith(rounded);

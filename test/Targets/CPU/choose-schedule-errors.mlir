@@ -356,3 +356,20 @@ kernel.func @unknown_rows(%x: tensor<?x4xf32, #sym.shape<[s0, 4]>>, %w: tensor<4
   kernel.return %y : tensor<?x32xf32, #sym.shape<[s0, 32]>>
 }
 }
+
+// -----
+
+kernel.func @winograd_lanes(%x: tensor<8x8x4xf32>, %u: tensor<1x64x8xf32>) -> tensor<6x6x4xf32> attributes {schedule = #cpu.winograd<tile_rows = 3, tiles = 9, lanes = 16>} {
+  // expected-error@+1 {{has panels of 8, expected whole vectors of 16}}
+  %y = kernel.winograd tile 2 panel 8 batch [] pixels [6, 6] n 4 c 4 lhs {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5, d6, d7) -> (d3, d4, d5) : tensor<8x8x4xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %u (d0, d1, d2, d3, d4, d5, d6, d7) -> (0, 16*d6 + 4*d7 + d5, d2) : tensor<1x64x8xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<6x6x4xf32>
+  kernel.return %y : tensor<6x6x4xf32>
+}

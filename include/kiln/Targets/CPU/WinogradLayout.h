@@ -24,10 +24,10 @@ struct WinogradLayout {
   /// Elements from a tile's channels to the next one's, at one point.
   int64_t channelStride = 1;
 
-  static mlir::FailureOr<WinogradLayout> get(kernel::WinogradOp op, const codegen::CPUInfo &target);
+  /// Without the schedule.
+  static mlir::FailureOr<WinogradLayout> get(kernel::WinogradOp op);
 
   int64_t vectors() const { return panel / lanes; }
-  int64_t numPanels() const { return llvm::divideCeilSigned(features, panel); }
   int64_t numPoints() const { return points * points; }
   sym::Expr tilesY() const { return extent(0).ceilDiv(tile); }
   sym::Expr tilesX() const { return extent(1).ceilDiv(tile); }
@@ -40,6 +40,9 @@ struct WinogradLayout {
   int64_t inputBytes() const;
   int64_t scratchBytes() const;
 };
+
+mlir::FailureOr<WinogradLayout> getScheduledLayout(kernel::WinogradOp op, WinogradAttr schedule,
+                                                   const codegen::CPUInfo &target);
 
 /// The width of the panels of U.
 int64_t chooseWinogradPanel(int64_t features, const codegen::CPUInfo &target);

@@ -303,12 +303,10 @@ private:
 } // namespace
 
 LogicalResult cpu::emitWinograd(KernelFrame &frame, kernel::WinogradOp op) {
-  FailureOr<WinogradLayout> layout = WinogradLayout::get(op, frame.target);
+  FailureOr<WinogradLayout> layout =
+      getScheduledLayout(op, getSchedule<WinogradAttr>(frame.func), frame.target);
   if (failed(layout))
     return failure();
-  auto schedule = getSchedule<WinogradAttr>(frame.func);
-  layout->tileRows = schedule.getTileRows();
-  layout->tiles = schedule.getTiles();
   WinogradEmitter(frame, op, *layout).emit();
   return success();
 }

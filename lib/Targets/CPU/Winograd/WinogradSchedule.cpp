@@ -21,8 +21,8 @@ int64_t cpu::chooseWinogradPanel(int64_t features, const CPUInfo &target) {
 }
 
 /// Elements from a tile's channels to the next one's: rows that lie a period of the cache's sets apart are moved by a line.
-static int64_t getChannelStride(int64_t channels, const CPUInfo &target) {
-  int64_t lanes = getLanes(target), stride = llvm::alignTo(channels, lanes);
+static int64_t getChannelStride(int64_t channels, int64_t lanes, const CPUInfo &target) {
+  int64_t stride = llvm::alignTo(channels, lanes);
   return stride * elementBytes % target.setPeriod == 0 ? stride + lanes : stride;
 }
 
@@ -35,10 +35,11 @@ struct Tiles {
 /// As many tiles as level 2 cache holds half of, all of whose microkernels are nearly as high as can be.
 static Tiles chooseTiles(int64_t points, int64_t panel, int64_t channels, int64_t tilesOfImage,
                          int64_t images, const CPUInfo &target) {
-  int64_t vectors = panel / getLanes(target);
+  int64_t lanes = getLanes(target), vectors = panel / lanes;
   int64_t most =
       std::max<int64_t>(std::min(maxTileRows(target, vectors), target.tileSums / vectors), 1);
-  int64_t bytes = points * points * (getChannelStride(channels, target) + panel) * elementBytes;
+  int64_t bytes =
+      points * points * (getChannelStride(channels, lanes, target) + panel) * elementBytes;
   int64_t blocks = std::clamp<int64_t>(target.l2Bytes / 2 / (bytes * most), 1, 4);
   int64_t parts = llvm::divideCeilSigned(tilesOfImage, most);
   // Work for every core.
@@ -49,7 +50,7 @@ static Tiles chooseTiles(int64_t points, int64_t panel, int64_t channels, int64_
   return {rows, rows * blocks};
 }
 
-/// Of an image whose size is not known there may be any number of tiles.
+/// As many images as there are, or a guess.
 static int64_t guessImages(kernel::WinogradOp op) {
   int64_t images = 1;
   for (sym::Expr size : op.getBatch().getSizes())
@@ -79,23 +80,33 @@ double cpu::estimateWinogradCycles(int64_t tile, int64_t tilesOfImage, int64_t i
   return input + output + std::max(product, read) + std::min(product, read) / 2;
 }
 
-FailureOr<WinogradLayout> WinogradLayout::get(kernel::WinogradOp op, const CPUInfo &target) {
+FailureOr<WinogradLayout> WinogradLayout::get(kernel::WinogradOp op) {
   WinogradLayout layout;
   layout.op = op;
   layout.tile = op.getTile();
   layout.points = op.getPoints();
   layout.panel = op.getPanel();
-  layout.lanes = getLanes(target);
   std::optional<int64_t> features = op.getN().getValue().constant(),
                          channels = op.getC().getValue().constant();
   if (!features || !channels)
     return op.emitOpError("of channels that are not constants is not supported on CPUs");
-  if (layout.panel % layout.lanes != 0)
-    return op.emitOpError("has panels of ")
-           << layout.panel << ", expected whole vectors of " << layout.lanes;
   layout.features = *features;
   layout.channels = *channels;
-  layout.channelStride = getChannelStride(*channels, target);
+  return layout;
+}
+
+FailureOr<WinogradLayout> cpu::getScheduledLayout(kernel::WinogradOp op, WinogradAttr schedule,
+                                                  const CPUInfo &target) {
+  FailureOr<WinogradLayout> layout = WinogradLayout::get(op);
+  if (failed(layout))
+    return failure();
+  layout->lanes = schedule.getLanes();
+  layout->tileRows = schedule.getTileRows();
+  layout->tiles = schedule.getTiles();
+  layout->channelStride = getChannelStride(layout->channels, layout->lanes, target);
+  if (layout->panel % layout->lanes != 0)
+    return op.emitOpError("has panels of ")
+           << layout->panel << ", expected whole vectors of " << layout->lanes;
   return layout;
 }
 
@@ -115,7 +126,7 @@ int64_t WinogradLayout::scratchBytes() const {
 
 FailureOr<KernelPlan> cpu::planWinograd(kernel::FuncOp func, const CPUInfo &target) {
   auto op = cast<kernel::WinogradOp>(func.getRoot());
-  FailureOr<WinogradLayout> layout = WinogradLayout::get(op, target);
+  FailureOr<WinogradLayout> layout = WinogradLayout::get(op);
   FailureOr<WinogradAttr> given = getGivenSchedule<WinogradAttr>(func);
   if (failed(layout) || failed(given))
     return failure();
@@ -124,10 +135,11 @@ FailureOr<KernelPlan> cpu::planWinograd(kernel::FuncOp func, const CPUInfo &targ
   if (!schedule) {
     Tiles chosen =
         chooseTiles(layout->points, layout->panel, layout->channels, tiles, images, target);
-    schedule = WinogradAttr::get(op.getContext(), chosen.rows, chosen.all, layout->lanes);
+    schedule = WinogradAttr::get(op.getContext(), chosen.rows, chosen.all, getLanes(target));
   }
-  layout->tileRows = schedule.getTileRows();
-  layout->tiles = schedule.getTiles();
+  layout = getScheduledLayout(op, schedule, target);
+  if (failed(layout))
+    return failure();
   KernelPlan plan{schedule};
   plan.grid = sym::product(layout->gridSizes());
   plan.scratchBytes = layout->scratchBytes();
