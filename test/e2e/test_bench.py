@@ -44,7 +44,7 @@ def test_size_of_weights(tiny):
     assert peers.weight_bytes(tiny) == 4 * (24 * 16 + 16 + 16 * 16 + 16 + 16 * 5 + 5)
 
 
-@pytest.mark.parametrize("system", ["kiln", "kiln-reuse", "kiln@x86-64-v3", "eager", "package-numpy", "package-torch"])
+@pytest.mark.parametrize("system", ["kiln", "kiln-reuse", "kiln-winograd", "kiln@x86-64-v3", "eager", "package-numpy", "package-torch"])
 def test_worker(tiny, system):
     worker = workers.Worker(peers.command(system, "mlp", True, 1), 1)
     times = worker.run(7)
@@ -145,7 +145,7 @@ def test_latency_marks_what_is_behind(capsys):
     goals = measure.Goals()
     figures.show_latency({"some": {"threads-1": {"median": times}}}, goals)
     (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("some"))
-    assert row == ["some", "2000", "-", "4000", "5000", "-", "-", "-", "1000", "3000", "0.50x", "2.00x", "behind", "-"]
+    assert row == ["some", "2000", "-", "-", "4000", "5000", "-", "-", "-", "1000", "3000", "0.50x", "2.00x", "behind", "-"]
     assert [goal["met"] for goal in goals.rows] == [True, True, False, False, None]
 
 
