@@ -66,7 +66,7 @@ double cpu::estimateWinogradCycles(int64_t tile, int64_t tilesOfImage, int64_t i
   auto groups = double(llvm::divideCeilSigned(tilesOfImage, tiles.all) * images);
   auto square = double(points * points),
        channelVectors = double(llvm::divideCeilSigned(channels, lanes)),
-       featureVectors = double(llvm::alignTo(features, panel) / lanes);
+       featureVectors = double(llvm::alignTo(features, panel)) / double(lanes);
   double all = groups * double(tiles.all);
   // One way and then the other, each with two operations for each element.
   double transform = square * 4 / double(target.opRate) + square * 2;
