@@ -5,6 +5,7 @@
 #include "../CommandLine.h"
 #include "../DebugOption.h"
 #include "../PluginOption.h"
+#include "CPUOptions.h"
 #include "EntryOptions.h"
 #include "Sandbox.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
@@ -30,8 +31,6 @@
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/Signals.h"
-#include "llvm/TargetParser/Host.h"
-#include "llvm/TargetParser/Triple.h"
 #include <atomic>
 #include <csignal>
 #include <new>
@@ -53,17 +52,6 @@ cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
                             cl::desc("output; default: the input's stem with the suffix of what is "
                                      "emitted; '-': standard output, for text"));
 cl::opt<std::string> target("target", cl::init("cpu"), cl::value_desc("name"), cl::cat(category));
-cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
-                             cl::desc("LLVM CPU name (znver4, ...), level (x86-64-v3, ...) or "
-                                      "native, with features more or less (native,-amx-tile); "
-                                      "default: native, for GPUs x86-64-v3"));
-cl::opt<unsigned> winograd("winograd", cl::init(0), cl::value_desc("2|4"), cl::cat(category),
-                           cl::desc("convolutions of 3x3 pixels by tiles of so many rows at most, "
-                                    "with fewer multiplications and other rounding errors "
-                                    "(docs/numerics.md)"));
-cl::opt<std::string> cpuTune("cpu-tune", cl::value_desc("numbers"), cl::cat(category),
-                             cl::desc("numbers that kernels are planned with, in the place of the "
-                                      "CPU's: l2=2097152,clock=4000 (--target=cpu)"));
 cl::opt<std::string> gpuArch("gpu-arch", cl::value_desc("list"), cl::cat(category),
                              cl::desc("sm_80,sm_90,...: one cubin each, and PTX of the newest "
                                       "(--target=cuda)"));
@@ -455,11 +443,8 @@ Expected<CompileOptions> getOptions() {
        std::initializer_list<const cl::Option *>{&gpuArch, &gpuTune, &ptxas, &tf32})
     if (target != "cuda" && option->getNumOccurrences())
       return error("--" + option->ArgStr + " is for --target=cuda");
-  for (const cl::Option *option : std::initializer_list<const cl::Option *>{&cpuTune, &winograd})
-    if (target != "cpu" && option->getNumOccurrences())
-      return error("--" + option->ArgStr + " is for --target=cpu");
-  if (winograd.getNumOccurrences() && winograd != 2 && winograd != 4)
-    return error("--winograd=" + Twine(winograd) + ": expected 2 or 4");
+  if (Error problem = readCPUOptions(options))
+    return std::move(problem);
   // Other targets' output is their own affair.
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &debugPrint, std::addressof(debugFilter), &weights, &level, std::addressof(linkFiles)})
@@ -487,19 +472,6 @@ Expected<CompileOptions> getOptions() {
   options.int4Layout = int4Layout;
   options.ranks = ranks;
   options.libraryFolder = getLibraryFolder();
-  options.cpu = cpuName;
-  // Machines with GPUs are others than those that compile for them.
-  if (target == "cuda" && !cpuName.getNumOccurrences() &&
-      llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86())
-    options.cpu = "x86-64-v3";
-  if (!cpuTune.empty()) {
-    if (Expected<codegen::CPUInfo> tuned = codegen::CPUInfo::get(options.cpu, cpuTune); !tuned)
-      return error("--cpu-tune: " + toString(tuned.takeError()));
-  }
-  if (!cpuTune.empty() || winograd.getNumOccurrences())
-    options.target = formatv("cpu{{{0}{1}winograd={2}}",
-                             cpuTune.empty() ? "" : "tune=", cpuTune.empty() ? "" : cpuTune + " ",
-                             winograd.getValue());
   if (StringRef(jobs).getAsInteger(10, options.jobs) || options.jobs > 1024)
     return error("--jobs=" + jobs + ": expected a number up to 1024");
   uint64_t gigabytes;
@@ -791,6 +763,7 @@ int main(int argc, char **argv) {
   timing->addCategory(category);
   timing->setHiddenFlag(cl::NotHidden);
   timing->setDescription("print the time of each stage and pass");
+  addCPUOptions(category);
   addEntryOptions(category);
   cl::HideUnrelatedOptions(category);
   registerDebugOption();

@@ -1,6 +1,7 @@
 // cpu-winograd: makes kernel.winograd of convolutions that it takes less time for.
 #include "kiln/Dialect/Kernel/Winograd.h"
 #include "CPU/Contract/ContractRegions.h"
+#include "CPU/Contract/Panels.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
@@ -159,17 +160,18 @@ private:
     MLIRContext *context = &getContext();
     SmallVector<sym::Expr> extents = contract.getExtents();
     unsigned images = convolution.numImages();
-    int64_t points = size + kernel::winogradWindow - 1,
-            panel = chooseWinogradPanel(convolution.numFeatures, target);
-    Value packed = pack(convolution, size, panel, rewriter);
+    int64_t points = size + kernel::winogradWindow - 1;
+    Panels panels(contract);
+    panels.panel = chooseWinogradPanel(convolution.numFeatures, target);
+    Value packed = pack(convolution, panels, size, rewriter);
 
     rewriter.setInsertionPoint(contract);
     Location loc = contract.getLoc();
     ArrayRef<sym::Expr> m = contract.getM().getSizes();
     auto expr = [&](unsigned dim) { return sym::ExprAttr::get(context, extents[dim]); };
     auto result =
-        kernel::WinogradOp::create(rewriter, loc, contract.getResult().getType(), size, panel,
-                                   sym::ShapeAttr::get(context, m.take_front(images)),
+        kernel::WinogradOp::create(rewriter, loc, contract.getResult().getType(), size,
+                                   panels.panel, sym::ShapeAttr::get(context, m.take_front(images)),
                                    sym::ShapeAttr::get(context, m.take_back(2)),
                                    expr(convolution.feature()), expr(convolution.channels));
     // A place of the image stands for a row of the result and one of the window.
@@ -190,83 +192,64 @@ private:
       dim = i <= convolution.feature() ? sym::Expr::dim(i) : sym::Expr(0);
     renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter, numDims);
     rewriter.setInsertionPointToStart(&result.getRhs().emplaceBlock());
-    sym::Expr n = sym::Expr::dim(result.nDim()), c = sym::Expr::dim(result.cDim());
     sym::Expr point =
         sym::Expr::dim(result.pointDim()) * points + sym::Expr::dim(result.pointDim() + 1);
-    sym::IndexMap index{numDims,
-                        {n.floorDiv(panel), point * convolution.numChannels + c, n.mod(panel)}};
+    sym::IndexMap index =
+        panels.getPlace(numDims, point * convolution.numChannels + sym::Expr::dim(result.cDim()));
     kernel::YieldOp::create(rewriter, loc,
                             kernel::ReadOp::create(rewriter, loc, packed, index).getResult());
     rewriter.replaceOp(contract, result);
   }
 
-  /// U, computed in f64 and rounded once: [panels, points² * channels, panel].
-  Value pack(Convolution &convolution, int64_t size, int64_t panel, IRRewriter &rewriter) {
-    kernel::ContractOp contract = convolution.contract;
-    OpBuilder::InsertionGuard guard(rewriter);
-    rewriter.setInsertionPoint(contract);
-    Location loc = contract.getLoc();
-    MLIRContext *context = &getContext();
+  /// U, computed in f64 and rounded once, as the rows of panels: points² times the channels.
+  Value pack(Convolution &convolution, const Panels &panels, int64_t size, IRRewriter &rewriter) {
+    Location loc = convolution.contract.getLoc();
     constexpr int64_t window = kernel::winogradWindow;
-    int64_t points = size + window - 1,
-            panels = llvm::divideCeilSigned(convolution.numFeatures, panel);
+    int64_t points = size + window - 1, channels = convolution.numChannels;
     Type f64 = rewriter.getF64Type(), f32 = rewriter.getF32Type();
 
     SmallVector<double> values;
     for (const auto &row : kernel::WinogradMatrices(size).window)
       llvm::append_range(values, row);
     auto type = RankedTensorType::get({points, window}, f64);
+    rewriter.setInsertionPoint(convolution.contract);
     Value matrix = kernel::ConstantOp::create(
         rewriter, loc, type, DenseElementsAttr::get(type, ArrayRef(values)), StringAttr());
 
-    SmallVector<sym::Expr> shape{panels, points * points * convolution.numChannels, panel};
-    auto map = kernel::MapOp::create(rewriter, loc, TypeRange(sym::getTensorType(shape, f32)));
-    map->setAttr(foldedAttrName, rewriter.getUnitAttr());
-    rewriter.setInsertionPointToStart(&map.getBody().emplaceBlock());
-    sym::Assumptions assumptions = kernel::getAssumptions(&map.getBody());
-    sym::Expr row = sym::Expr::dim(1), feature = sym::Expr::dim(0) * panel + sym::Expr::dim(2);
-    SmallVector<sym::Expr> places =
-        sym::delinearize(row, {points, points, convolution.numChannels});
-    kernel::DimSubstitution substitution;
-    substitution.sourceDims = contract.getExtents().size();
-    substitution.targetDims = shape.size();
-    substitution.dims.assign(substitution.sourceDims, sym::Expr(0));
-    substitution.dims[convolution.feature()] = assumptions.simplify(feature);
-    substitution.dims[convolution.channels] = assumptions.simplify(places[2]);
-    if (!assumptions.isLess(feature, convolution.numFeatures))
-      substitution.mask = kernel::InsideOp::create(
-          rewriter, loc, rewriter.getI1Type(),
-          sym::MapAttr::get(context, sym::IndexMap{3, {feature}}),
-          sym::ShapeAttr::get(context, {sym::Expr(convolution.numFeatures)}), ValueRange());
-    auto readMatrix = [&](sym::Expr point, int64_t column) -> Value {
-      return kernel::ReadOp::create(
-          rewriter, loc, matrix,
-          sym::IndexMap{3, {assumptions.simplify(point), sym::Expr(column)}});
-    };
-    Value sum;
-    auto add = [&](Value before, Value term) {
-      return before ? arith::AddFOp::create(rewriter, loc, before, term).getResult() : term;
-    };
-    for (int64_t i = 0; i < window; ++i) {
-      Value ofRow;
-      for (int64_t j = 0; j < window; ++j) {
-        substitution.dims[*convolution.rows.sumDim] = i;
-        substitution.dims[*convolution.columns.sumDim] = j;
-        IRMapping mapping;
-        Value weight =
-            kernel::cloneBody(rewriter, contract.getRhs().front(), substitution, mapping).front();
-        Value wide = arith::ExtFOp::create(rewriter, loc, f64, weight);
-        ofRow = add(ofRow, arith::MulFOp::create(rewriter, loc, readMatrix(places[1], j), wide));
+    unsigned firstK = panels.firstK();
+    auto compute = [&](Panels::CloneAt cloneAt, sym::Expr row, Value mask) -> Value {
+      SmallVector<sym::Expr> places = sym::delinearize(row, {points, points, channels});
+      auto readMatrix = [&](sym::Expr point, int64_t column) -> Value {
+        return kernel::ReadOp::create(rewriter, loc, matrix,
+                                      sym::IndexMap{3, {point, sym::Expr(column)}});
+      };
+      auto add = [&](Value before, Value term) {
+        return before ? arith::AddFOp::create(rewriter, loc, before, term).getResult() : term;
+      };
+      Value yielded = convolution.contract.getRhs().front().getTerminator()->getOperand(0), sum;
+      SmallVector<sym::Expr> steps(panels.order.size());
+      for (int64_t i = 0; i < window; ++i) {
+        Value ofRow;
+        for (int64_t j = 0; j < window; ++j) {
+          for (auto [step, dim] : llvm::zip(steps, panels.order))
+            step = firstK + dim == *convolution.rows.sumDim      ? sym::Expr(i)
+                   : firstK + dim == *convolution.columns.sumDim ? sym::Expr(j)
+                                                                 : places[2];
+          Value weight = cloneAt(sym::linearize(steps, panels.getSums())).lookup(yielded);
+          Value wide = arith::ExtFOp::create(rewriter, loc, f64, weight);
+          ofRow = add(ofRow, arith::MulFOp::create(rewriter, loc, readMatrix(places[1], j), wide));
+        }
+        sum = add(sum, arith::MulFOp::create(rewriter, loc, readMatrix(places[0], i), ofRow));
       }
-      sum = add(sum, arith::MulFOp::create(rewriter, loc, readMatrix(places[0], i), ofRow));
-    }
-    Value rounded = arith::TruncFOp::create(rewriter, loc, f32, sum);
-    if (substitution.mask) { // more than a read may have been cloned
+      Value rounded = arith::TruncFOp::create(rewriter, loc, f32, sum);
+      if (!mask)
+        return rounded;
       Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(f32));
-      rounded = arith::SelectOp::create(rewriter, loc, substitution.mask, rounded, zero);
-    }
-    kernel::YieldOp::create(rewriter, loc, rounded);
-    return map.getResult(0);
+      return arith::SelectOp::create(rewriter, loc, mask, rounded, zero);
+    };
+    Value packed = panels.create(f32, points * points * channels, rewriter, compute);
+    packed.getDefiningOp()->setAttr(foldedAttrName, rewriter.getUnitAttr());
+    return packed;
   }
 
   codegen::CPUInfo target;
