@@ -400,6 +400,53 @@ static void test_boxed(void) {
   unsetenv("KILN_CUDA_OVERLAP");
 }
 
+/* Of several variants the first is launched that the GPU runs. */
+static int num_boxed_found;
+static CUresult counts_boxed_found(CUfunction *function, CUmodule module, const char *name) {
+  num_boxed_found += strcmp(name, "boxed") == 0;
+  return real.cuModuleGetFunction(function, module, name);
+}
+static void test_several_variants(void) {
+  kiln_rt_device_kernel future = boxed;
+  future.name = "future";
+  future.images = &future_image;
+  future.variant = &boxed;
+  bump.variant = &future;
+  cuda->cuModuleGetFunction = counts_boxed_found;
+  kiln_model *model = create();
+  check_boxed(model);
+  CHECK(num_boxed_found == 1);
+  kiln_model_destroy(model);
+  bump.variant = &boxed;
+  *cuda = real;
+}
+
+/* A kernel, which is no variant, whose blocks have memory in common: more than variants have. */
+static const kiln_rt_device_kernel together = {.name = "together",
+                                               .images = &image,
+                                               .symbols = rows_symbol,
+                                               .num_images = 1,
+                                               .num_buffers = 2,
+                                               .num_symbols = 1,
+                                               .threads = 64,
+                                               .number = 7,
+                                               .cluster = 1,
+                                               .shared_workspace = 1024};
+static int32_t call_together(kiln_rt_run *run) {
+  void *const buffers[] = {run->inputs[0], run->outputs[0]};
+  return kiln_rt_device_launch(run, &together, buffers, (MOST + 63) / 64, KILN_RT_NO_STEP);
+}
+static void test_shared_workspace(void) {
+  for (int i = 0; i < 2; ++i) {
+    setenv("KILN_CUDA_VARIANTS", i ? "0" : "1", 1);
+    kiln_model *model = create();
+    CHECK_OK(run(model, call_together, MOST));
+    CHECK(y[0] == 1 && y[MOST - 1] == MOST);
+    kiln_model_destroy(model);
+  }
+  unsetenv("KILN_CUDA_VARIANTS");
+}
+
 static int num_cleared;
 static CUresult counts_cleared(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   ++num_cleared;
@@ -452,6 +499,31 @@ static void test_workspace(void) {
   kiln_model_destroy(model);
   *cuda = real;
   CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+}
+
+static bool is_lost, is_pool_destroyed;
+static CUresult loses_context_once(CUcontext context) {
+  bool lost = is_lost;
+  is_lost = false;
+  return lost ? CUDA_ERROR_INVALID_VALUE : real.cuCtxPushCurrent_v2(context);
+}
+static CUresult notes_pool_destroyed(CUmemoryPool pool) {
+  is_pool_destroyed = true;
+  return real.cuMemPoolDestroy(pool);
+}
+/* A pool is kept in which a workspace is that could not be given back: a driver may crash otherwise. */
+static void test_lost_workspace(void) {
+  for (int i = 0; i < 2; ++i) {
+    kiln_model *model = create();
+    CHECK_OK(run(model, call_boxed, MOST));
+    cuda->cuCtxPushCurrent_v2 = loses_context_once;
+    cuda->cuMemPoolDestroy = notes_pool_destroyed;
+    is_lost = i == 1;
+    is_pool_destroyed = false;
+    kiln_model_destroy(model);
+    CHECK(is_pool_destroyed == (i == 0));
+    *cuda = real;
+  }
 }
 
 static int num_maps_asked;
@@ -754,7 +826,10 @@ int main(int argc, char **argv) {
   test_library_on_copies();
   test_library_on_device();
   test_boxed();
+  test_several_variants();
   test_workspace();
+  test_shared_workspace();
+  test_lost_workspace();
   test_maps_refused();
   test_images();
   test_answers();

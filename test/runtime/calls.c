@@ -3,7 +3,7 @@
  *   def forward(x: f32[s0]):   # s0 may be 0
  *     return f32[s0]
  *
- * It knows a library, of which it makes two calls, and has a workspace.
+ * It knows a library, of which it makes two calls, and has a workspace, for blocks and for all together.
  *
  *===-----------------------------------------------------------------------===*/
 #include "calls.h"
@@ -54,8 +54,10 @@ static const kiln_rt_externs externs = {
 static int32_t run_main(kiln_rt_run *run) { return calls_main(run); }
 
 extern const kiln_device_functions kiln_cuda_functions;
-static const kiln_rt_device device = {
-    .functions = &kiln_cuda_functions, .num_kernels = CALLS_KERNELS, .workspace = 64};
+static const kiln_rt_device device = {.functions = &kiln_cuda_functions,
+                                      .num_kernels = CALLS_KERNELS,
+                                      .workspace = 64,
+                                      .shared_workspace = 1024};
 
 const kiln_rt_program kiln_program = {
     .abi = KILN_RT_ABI,

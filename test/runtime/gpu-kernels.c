@@ -14,6 +14,7 @@ int32_t kiln_emulator_thread(void);
 int32_t kiln_emulator_block(void);
 void kiln_emulator_buffer(void *address, int64_t bytes);
 void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes);
+void kiln_emulator_workspace(void *address, int64_t flags, int64_t each, int64_t all);
 int32_t kiln_emulator_blocks(void);
 int32_t kiln_emulator_rank(void);
 void *kiln_emulator_shared(void);
@@ -141,6 +142,14 @@ static void add_one_boxed(void **arguments) {
 }
 const int64_t boxed_parameters = 5, boxed_maps = 2;
 void boxed_emulated(void **arguments) { add_one_boxed(arguments); }
+
+/* All blocks have the bytes behind the workspace's flags: x, y; count; error, workspace. */
+enum { FLAG_BYTES = 1024 * 32, SHARED_BYTES = 1024 };
+const int64_t together_parameters = 5;
+void together_emulated(void **arguments) {
+  kiln_emulator_workspace(*(void **)arguments[4], FLAG_BYTES, 0, SHARED_BYTES);
+  add_one(arguments, INT64_MAX / 2);
+}
 
 /* Tells of a failure that the program has a text for. */
 const int64_t failing_parameters = 1;
