@@ -120,14 +120,17 @@ private:
     return values;
   }
 
-  /// The sum of the products of the bytes of `count` groups of four.
-  static Scalar sumBytes(const Scalar *lhs, const Scalar *rhs, int64_t count) {
+  /// The sum of the products of `count` groups of four unsigned bytes or two halves on the left.
+  static Scalar sumBytes(const Scalar *lhs, const Scalar *rhs, int64_t count, uint64_t bytes) {
     uint32_t sum = 0;
+    unsigned bits = 32 / bytes;
     for (int64_t i = 0; i < count; ++i)
-      for (unsigned shift = 0; shift < 32; shift += 8) {
-        auto left = static_cast<uint8_t>(static_cast<uint64_t>(lhs[i].integer) >> shift);
-        auto right = static_cast<int8_t>(static_cast<uint64_t>(rhs[i].integer) >> shift);
-        sum += static_cast<uint32_t>(int32_t(left) * int32_t(right));
+      for (unsigned byte = 0; byte < bytes; ++byte) {
+        uint64_t leftBits = static_cast<uint64_t>(lhs[i].integer) >> (bits * byte);
+        int32_t left = bytes == 4 ? int32_t(static_cast<uint8_t>(leftBits))
+                                  : int32_t(static_cast<int16_t>(leftBits));
+        auto right = static_cast<int8_t>(static_cast<uint64_t>(rhs[i].integer) >> (8 * byte));
+        sum += static_cast<uint32_t>(left) * static_cast<uint32_t>(int32_t(right));
       }
     return Scalar::ofInteger(static_cast<int32_t>(sum));
   }
@@ -197,7 +200,7 @@ private:
         const Scalar *lhsSteps = left.data() + row * steps + first,
                      *rhsSteps = right.data() + (batch * columns + column) * steps + first;
         frame.slots[epilogue.arguments[0]] =
-            contract.getBytes() ? sumBytes(lhsSteps, rhsSteps, last - first)
+            contract.getBytes() ? sumBytes(lhsSteps, rhsSteps, last - first, *contract.getBytes())
                                 : sumProducts(type, lhsSteps, rhsSteps, last - first);
         epilogue.run(frame);
         (*results[0].elements)[getPlace(results[0], dims, part ? std::optional(p) : std::nullopt)] =

@@ -58,18 +58,30 @@ func.func @contract(%x: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x2x2xf32>)
 
 // -----
 
-// Products of groups of four bytes, the left ones without signs: 3*3 + 2*2 + 255*1 + 1*-1, twice. Integers wrap around to
+// Products of groups of four bytes, the left ones without signs: 3*3 + 2*2 + 255*1 + 1*-1, twice; of two halves and two bytes:
+// -3*3 + 300*-1, twice. Integers wrap around to
 // their type's width: 120 * 3. Complex numbers: (0 + 0i)(1 + 2i) + (1 + i)(1 + 2i) and so on.
 // CHECK: remark: result 0: tensor<1x1xi32> [534]
-// CHECK: remark: result 1: tensor<1x1xi8> [104]
-// CHECK: remark: result 2: tensor<2x1xcomplex<f32>> [-1 + 3i, -5 + 15i]
-func.func @other_products(%x: tensor<2x2xf32>) -> (tensor<1x1xi32>, tensor<1x1xi8>, tensor<2x1xcomplex<f32>>) {
-  %bytes = kernel.contract batch [] m [1] n [1] k [2] bytes lhs {
+// CHECK: remark: result 1: tensor<1x1xi32> [-618]
+// CHECK: remark: result 2: tensor<1x1xi8> [104]
+// CHECK: remark: result 3: tensor<2x1xcomplex<f32>> [-1 + 3i, -5 + 15i]
+func.func @other_products(%x: tensor<2x2xf32>) -> (tensor<1x1xi32>, tensor<1x1xi32>, tensor<1x1xi8>, tensor<2x1xcomplex<f32>>) {
+  %bytes = kernel.contract batch [] m [1] n [1] k [2] bytes 4 lhs {
     %a = arith.constant 0x01FF0203 : i32
     kernel.yield %a : i32
   } rhs {
     %b = arith.constant 0xFF010203 : i32
     kernel.yield %b : i32
+  } epilogue {
+  ^bb0(%s: i32):
+    kernel.yield %s : i32
+  } : tensor<1x1xi32>
+  %halves = kernel.contract batch [] m [1] n [1] k [2] bytes 2 lhs {
+    %a = arith.constant 0x012CFFFD : i32
+    kernel.yield %a : i32
+  } rhs {
+    %b = arith.constant 0xFF03 : i16
+    kernel.yield %b : i16
   } epilogue {
   ^bb0(%s: i32):
     kernel.yield %s : i32
@@ -95,7 +107,7 @@ func.func @other_products(%x: tensor<2x2xf32>) -> (tensor<1x1xi32>, tensor<1x1xi
   ^bb0(%s: complex<f32>):
     kernel.yield %s : complex<f32>
   } : tensor<2x1xcomplex<f32>>
-  return %bytes, %narrow, %complex : tensor<1x1xi32>, tensor<1x1xi8>, tensor<2x1xcomplex<f32>>
+  return %bytes, %halves, %narrow, %complex : tensor<1x1xi32>, tensor<1x1xi32>, tensor<1x1xi8>, tensor<2x1xcomplex<f32>>
 }
 
 // -----

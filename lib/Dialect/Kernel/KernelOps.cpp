@@ -295,7 +295,16 @@ LogicalResult ContractOp::verify() {
   Operation *lhsYield = getLhs().front().getTerminator();
   if (lhsYield->getNumOperands() != 1) // C2
     return emitOpError("lhs yields ") << lhsYield->getNumOperands() << " values, expected one";
-  if (failed(verifyYield(*this, getRhs(), lhsYield->getOperandTypes(), "rhs")))
+  SmallVector<Type> rhsTypes(lhsYield->getOperandTypes());
+  if (std::optional<uint64_t> bytes = getBytes()) { // C9
+    Type i32 = IntegerType::get(getContext(), 32);
+    if (*bytes != 2 && *bytes != 4)
+      return emitOpError("multiplies ") << *bytes << " bytes at a time, expected 2 or 4";
+    if (rhsTypes.front() != i32 || getEpilogue().getArgumentTypes() != TypeRange(i32))
+      return emitOpError("multiplies bytes, but its left operand or its sum is not i32");
+    rhsTypes.front() = IntegerType::get(getContext(), static_cast<unsigned>(8 * *bytes));
+  }
+  if (failed(verifyYield(*this, getRhs(), rhsTypes, "rhs")))
     return failure();
   if (getEpilogue().getNumArguments() != 1) // C3
     return emitOpError("epilogue takes one argument, the sum");
@@ -305,9 +314,6 @@ LogicalResult ContractOp::verify() {
       failed(verifyRegionDims(*this, getRhs(), "rhs")) ||
       failed(verifyRegionDims(*this, getEpilogue(), "epilogue")))
     return failure();
-  if (getBytes() && (!lhsYield->getOperandTypes().front().isInteger(32) || // C9
-                     !getEpilogue().getArgument(0).getType().isInteger(32)))
-    return emitOpError("multiplies bytes, but its operands or its sum are not i32");
   if (std::optional<uint64_t> panel = getPanel()) { // C6
     auto read = dyn_cast<ReadOp>(getRhs().front().front());
     if (!read || read.getMask() || !read.getValues().empty())

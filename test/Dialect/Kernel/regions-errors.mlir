@@ -326,8 +326,8 @@ func.func @contract_c6(%x: tensor<8x16xf32>, %w: tensor<4x16xf32>) -> tensor<8x4
 // -----
 
 func.func @contract_c9(%x: tensor<8x16xf32>, %w: tensor<4x16xf32>) -> tensor<8x4xf32> {
-  // expected-error @below {{multiplies bytes, but its operands or its sum are not i32}}
-  %y = kernel.contract batch [] m [8] n [4] k [16] bytes lhs {
+  // expected-error @below {{multiplies bytes, but its left operand or its sum is not i32}}
+  %y = kernel.contract batch [] m [8] n [4] k [16] bytes 4 lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xf32> -> f32
     kernel.yield %a : f32
   } rhs {
@@ -338,6 +338,40 @@ func.func @contract_c9(%x: tensor<8x16xf32>, %w: tensor<4x16xf32>) -> tensor<8x4
     kernel.yield %s : f32
   } : tensor<8x4xf32>
   return %y : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @contract_c9_number(%x: tensor<8x16xi32>, %w: tensor<4x16xi32>) -> tensor<8x4xi32> {
+  // expected-error @below {{multiplies 3 bytes at a time, expected 2 or 4}}
+  %y = kernel.contract batch [] m [8] n [4] k [16] bytes 3 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xi32> -> i32
+    kernel.yield %a : i32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<4x16xi32> -> i32
+    kernel.yield %b : i32
+  } epilogue {
+  ^bb0(%s: i32):
+    kernel.yield %s : i32
+  } : tensor<8x4xi32>
+  return %y : tensor<8x4xi32>
+}
+
+// -----
+
+func.func @contract_c9_halves(%x: tensor<8x16xi32>, %w: tensor<4x16xi32>) -> tensor<8x4xi32> {
+  // expected-error @below {{rhs yields}}
+  %y = kernel.contract batch [] m [8] n [4] k [16] bytes 2 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xi32> -> i32
+    kernel.yield %a : i32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<4x16xi32> -> i32
+    kernel.yield %b : i32
+  } epilogue {
+  ^bb0(%s: i32):
+    kernel.yield %s : i32
+  } : tensor<8x4xi32>
+  return %y : tensor<8x4xi32>
 }
 
 // -----

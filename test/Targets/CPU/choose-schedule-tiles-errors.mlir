@@ -3,7 +3,7 @@
 // A third tile would begin before the rows that are there, or read past them.
 kernel.func @low_tiles(%x: tensor<33x16xi32>, %w: tensor<1x16x32xi32>) -> tensor<33x32xi32> attributes {schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 33, block_columns = 32, block_sums = 16, epilogue = memory, unit = tiles>} {
   // expected-error @below {{: some of several tiles would have fewer than 16 rows}}
-  %r = kernel.contract batch [] m [33] n [32] k [16] panel 32 bytes lhs {
+  %r = kernel.contract batch [] m [33] n [32] k [16] panel 32 bytes 4 lhs {
     %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<33x16xi32> -> i32
     kernel.yield %0 : i32
   } rhs {
@@ -20,7 +20,7 @@ kernel.func @low_tiles(%x: tensor<33x16xi32>, %w: tensor<1x16x32xi32>) -> tensor
 
 kernel.func @cut_sum(%x: tensor<33x64xi32>, %w: tensor<1x64x32xi32>) -> tensor<33x32xi32> attributes {schedule = #cpu.contract<tile_rows = 32, vectors = 2, lanes = 16, block_rows = 33, block_columns = 32, block_sums = 32, epilogue = memory, unit = tiles>} {
   // expected-error @below {{: the sum is cut, and tiles of sums are not added to others}}
-  %r = kernel.contract batch [] m [33] n [32] k [64] panel 32 bytes lhs {
+  %r = kernel.contract batch [] m [33] n [32] k [64] panel 32 bytes 4 lhs {
     %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<33x64xi32> -> i32
     kernel.yield %0 : i32
   } rhs {

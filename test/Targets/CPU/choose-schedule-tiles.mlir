@@ -14,7 +14,7 @@
 // CODE-COUNT-4: llvm.call_intrinsic "llvm.x86.tdpbusd"
 // CODE: llvm.call_intrinsic "llvm.x86.tilerelease"
 kernel.func @bytes(%x: tensor<33x16xi32>, %w: tensor<1x16x32xi32>) -> tensor<33x32xi32> {
-  %r = kernel.contract batch [] m [33] n [32] k [16] panel 32 bytes lhs {
+  %r = kernel.contract batch [] m [33] n [32] k [16] panel 32 bytes 4 lhs {
     %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<33x16xi32> -> i32
     kernel.yield %0 : i32
   } rhs {
@@ -35,7 +35,7 @@ kernel.func @bytes(%x: tensor<33x16xi32>, %w: tensor<1x16x32xi32>) -> tensor<33x
 // CODE-LABEL: llvm.func @few_rows
 // CODE-NOT: ldtilecfg
 kernel.func @few_rows(%x: tensor<4x16xi32>, %w: tensor<1x16x32xi32>) -> tensor<4x32xi32> {
-  %r = kernel.contract batch [] m [4] n [32] k [16] panel 32 bytes lhs {
+  %r = kernel.contract batch [] m [4] n [32] k [16] panel 32 bytes 4 lhs {
     %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<4x16xi32> -> i32
     kernel.yield %0 : i32
   } rhs {
@@ -58,7 +58,7 @@ kernel.func @few_rows(%x: tensor<4x16xi32>, %w: tensor<1x16x32xi32>) -> tensor<4
 // CODE: llvm.call @tile_4x2x16_
 // CODE-COUNT-6: llvm.call_intrinsic "llvm.x86.tdpbusd"
 kernel.func @open_rows(%x: tensor<?x16xi32, #sym.shape<[n, 16]>>, %w: tensor<1x16x32xi32>) -> tensor<?x32xi32, #sym.shape<[n, 32]>> {
-  %r = kernel.contract batch [] m [n] n [32] k [16] panel 32 bytes lhs {
+  %r = kernel.contract batch [] m [n] n [32] k [16] panel 32 bytes 4 lhs {
     %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<?x16xi32, #sym.shape<[n, 16]>> -> i32
     kernel.yield %0 : i32
   } rhs {

@@ -1,4 +1,18 @@
-// RUN: kiln-opt %s --cpu-multiply-bytes --canonicalize --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --cpu-set-target=cpu=sapphirerapids --cpu-multiply-bytes --canonicalize --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --cpu-set-target=cpu=x86-64-v3 --cpu-multiply-bytes --canonicalize --split-input-file | FileCheck %s --check-prefix=HALVES
+// RUN: kiln-opt %s --run-reference --cpu-set-target=cpu=znver4 --cpu-multiply-bytes --run-reference --split-input-file -o /dev/null
+// RUN: kiln-opt %s --run-reference --cpu-set-target=cpu=x86-64-v3 --cpu-multiply-bytes --cpu-pack-contracts --run-reference --split-input-file -o /dev/null
+
+// Where there are no products of bytes, an element has two steps: of the left operand widened to 16 bits.
+// HALVES-LABEL: func.func @unsigned
+// HALVES: kernel.map {
+// HALVES: kernel.read %arg0 (d0, d1) -> (d0, 2*d1) : tensor<5x64xui8> -> i8
+// HALVES: arith.extui %{{.*}} : i8 to i32
+// HALVES: } : tensor<5x32xi32>
+// HALVES: kernel.read %{{.*}} (d0, d1) -> (d0, 2*d1 + 1) : tensor<24x64xi8> -> i8
+// HALVES: } : tensor<24x32xi16>
+// HALVES: arith.muli %{{.*}}, %c3_i32
+// HALVES: kernel.contract batch [] m [5] n [24] k [32] bytes 2 lhs {
 
 // The term of a zero point of 3 follows from the sums of the weights; unsigned bytes stay as they are.
 // CHECK-LABEL: func.func @unsigned
@@ -13,7 +27,7 @@
 // CHECK: kernel.reduce [64]
 // CHECK: arith.muli %{{.*}}, %c3_i32
 // CHECK: } : tensor<24xi32>
-// CHECK: kernel.contract batch [] m [5] n [24] k [16] bytes lhs {
+// CHECK: kernel.contract batch [] m [5] n [24] k [16] bytes 4 lhs {
 // CHECK: } epilogue {
 // CHECK: ^bb0(%[[SUM:.*]]: i32):
 // CHECK: %[[EXACT:.*]] = arith.subi %[[SUM]]
@@ -51,13 +65,22 @@ func.func @unsigned(%q: tensor<5x64xui8>) -> tensor<5x24xf32> {
 
 // -----
 
+// HALVES-LABEL: func.func @integers
+// HALVES-NOT: arith.xori
+// HALVES: arith.extsi %{{.*}} : i8 to i16
+// HALVES: } : tensor<5x9xi32>
+// HALVES: kernel.contract batch [] m [5] n [24] k [9] bytes 2 lhs {
+// HALVES: kernel.read {{.*}} -> i16
+// HALVES: ^bb0(%[[SUM:.*]]: i32):
+// HALVES-NEXT: kernel.yield %[[SUM]]
+
 // Signed bytes are made unsigned; 18 steps are five groups, the last of which ends with zeros.
 // CHECK-LABEL: func.func @integers
 // CHECK: arith.xori %{{.*}}, %c128_i32
 // CHECK: } : tensor<5x5xi32>
 // CHECK: kernel.inside (d0, d1) -> (4*d0 + 3) bounds [18]
 // CHECK: } : tensor<5x24xi32>
-// CHECK: kernel.contract batch [] m [5] n [24] k [5] bytes lhs {
+// CHECK: kernel.contract batch [] m [5] n [24] k [5] bytes 4 lhs {
 func.func @integers(%q: tensor<5x18xi8>) -> tensor<5x24xi32> {
   %w = kernel.constant "w" dense<1> : tensor<18x24xi8> : tensor<18x24xi8>
   %x = kernel.map {

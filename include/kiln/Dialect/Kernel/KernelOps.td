@@ -255,24 +255,25 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     element (p, …) is the epilogue of the sum over steps p*part to (p + 1)*part - 1 alone, counted over
     the k dims in order, of which the last part may have fewer.
 
-    With `bytes`, an operand's element holds four steps of the sum in its bytes, the first in the lowest:
-    those of `lhs` are unsigned, those of `rhs` signed, and the sums of their products wrap around in i32.
+    With `bytes`, an operand's element holds so many steps of the sum, the first in the lowest bits, and sums
+    wrap around in i32. Four: the unsigned bytes of an i32 of `lhs`, and the signed bytes of an i32 of `rhs`.
+    Two: the signed halves of an i32 of `lhs`, and the signed bytes of an i16 of `rhs`.
 
     Constraints:
     - (C1) the result's shape is the (permuted) batch, m and n extents, after the number of parts if there
       is a `part`
-    - (C2) lhs and rhs yield one value of the same type
+    - (C2) lhs and rhs yield one value, without `bytes` of the same type
     - (C3) the epilogue takes one argument and yields one value of the result's element type
     - (C4) regions use only the dims they may
     - (C5) `perm` is a permutation
     - (C6) with `panel`, which is positive, `rhs` begins with a read, without mask or `values`, of a
       tensor that has three dims after the batch dims, the last of size `panel`
     - (C7) `part` is positive, and comes without `panel`
-    - (C9) with `bytes`, operands and sum are i32
+    - (C9) `bytes` is 2 or 4; with it, operands are of the types above, and the sum is i32
   }];
   let arguments = (ins Sym_ShapeAttr:$batch, Sym_ShapeAttr:$m, Sym_ShapeAttr:$n, Sym_ShapeAttr:$k,
                        OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<I64Attr>:$panel,
-                       OptionalAttr<Sym_ExprAttr>:$part, UnitAttr:$bytes);
+                       OptionalAttr<Sym_ExprAttr>:$part, OptionalAttr<I64Attr>:$bytes);
   let results = (outs AnyRankedTensor:$result);
   let regions = (region SizedRegion<1>:$lhs, SizedRegion<1>:$rhs, SizedRegion<1>:$epilogue);
   let assemblyFormat = [{

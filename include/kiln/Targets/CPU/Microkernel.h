@@ -52,8 +52,8 @@ struct MicrokernelShape {
   /// The left operand has an element for each column too, consecutive as the right operand's are:
   /// vectors are multiplied element by element (a depthwise convolution).
   bool lhsHasColumns = false;
-  /// Operands are groups of four bytes, the left one's unsigned and the right one's signed.
-  bool bytes = false;
+  /// Operands are groups of so many bytes, as a contract's with `bytes`; 0: they are not.
+  int64_t bytes = 0;
   /// The right operand's integers are unsigned.
   bool rhsUnsigned = false;
   /// Steps of the sum in an element of the right operand, the iterations of the innermost loop, the

@@ -1,5 +1,5 @@
 // Products of bytes by what instructions there are: vpdpbusd (AVX512-VNNI, AVX-VNNI), or vpmaddwd of
-// every second byte as 16-bit numbers. vpmaddubsw would saturate.
+// every second byte as 16-bit numbers, unless memory has these already. vpmaddubsw would saturate.
 #include "CPU/Contract/ByteProducts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -34,14 +34,9 @@ public:
 
   /// vpmaddwd of the bytes 0 and 2, and of 1 and 3.
   Value emitPairs(Value a, Value x, Value sum) {
-    auto vector = dyn_cast<VectorType>(type);
-    int64_t bits = vector ? vector.getNumElements() * 32 : 0;
-    if (bits != 256 && bits != 512 && bits != 128)
+    Type halves = getHalves();
+    if (!halves)
       return {};
-    const char *name = bits == 512   ? "llvm.x86.avx512.pmaddw.d.512"
-                       : bits == 256 ? "llvm.x86.avx2.pmadd.wd"
-                                     : "llvm.x86.sse2.pmadd.wd";
-    Type halves = VectorType::get(vector.getNumElements() * 2, b.getI16Type());
     auto toHalves = [&](Value value) { return LLVM::BitcastOp::create(b, loc, halves, value); };
     auto constant = [&](int64_t value) {
       return arith::ConstantOp::create(
@@ -53,9 +48,24 @@ public:
     Value evenRight =
         arith::ShRSIOp::create(b, loc, arith::ShLIOp::create(b, loc, right, eight), eight);
     Value oddRight = arith::ShRSIOp::create(b, loc, right, eight);
-    Value even = callIntrinsic(name, type, {evenLeft, evenRight});
-    Value odd = callIntrinsic(name, type, {oddLeft, oddRight});
+    Value even = multiplyHalves(evenLeft, evenRight), odd = multiplyHalves(oddLeft, oddRight);
     return arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, sum, even), odd);
+  }
+
+  Value emitHalves(Value a, Value x, Value sum) {
+    if (Type halves = getHalves()) {
+      Value left = LLVM::BitcastOp::create(b, loc, halves, a),
+            right = LLVM::BitcastOp::create(b, loc, halves, x);
+      return arith::AddIOp::create(b, loc, sum, multiplyHalves(left, right));
+    }
+    for (int64_t half = 0; half < 2; ++half) {
+      auto widen = [&](Value value) -> Value {
+        Value up = constant(16 - 16 * half), down = constant(16);
+        return arith::ShRSIOp::create(b, loc, arith::ShLIOp::create(b, loc, value, up), down);
+      };
+      sum = arith::AddIOp::create(b, loc, sum, arith::MulIOp::create(b, loc, widen(a), widen(x)));
+    }
+    return sum;
   }
 
   /// One byte after the other.
@@ -70,6 +80,23 @@ public:
   }
 
 private:
+  /// The type of operands of vpmaddwd; null if it has none for this many lanes.
+  Type getHalves() const {
+    auto vector = dyn_cast<VectorType>(type);
+    int64_t lanes = vector ? vector.getNumElements() : 0;
+    if (lanes != 4 && lanes != 8 && lanes != 16)
+      return {};
+    return VectorType::get(lanes * 2, b.getI16Type());
+  }
+
+  Value multiplyHalves(Value left, Value right) {
+    int64_t lanes = cast<VectorType>(type).getNumElements();
+    const char *name = lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
+                       : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                    : "llvm.x86.sse2.pmadd.wd";
+    return callIntrinsic(name, type, {left, right});
+  }
+
   Value constant(int64_t value) {
     if (auto vector = dyn_cast<VectorType>(type))
       return arith::ConstantOp::create(
@@ -97,4 +124,19 @@ Value cpu::multiplyAddBytes(KernelFrame &frame, Value a, Value x, Value sum) {
   if (Value pairs = emitter.emitPairs(a, x, sum))
     return pairs;
   return emitter.emitBytes(a, x, sum);
+}
+
+Value cpu::multiplyAddHalves(KernelFrame &frame, Value a, Value x, Value sum) {
+  return Emitter(frame, sum.getType()).emitHalves(a, x, sum);
+}
+
+Value cpu::widenBytes(KernelFrame &frame, Value x) {
+  OpBuilder &b = frame.builder;
+  auto vector = dyn_cast<VectorType>(x.getType());
+  int64_t lanes = vector ? vector.getNumElements() : 1;
+  Value bytes = LLVM::BitcastOp::create(b, frame.loc, VectorType::get(2 * lanes, b.getI8Type()), x);
+  Value halves =
+      arith::ExtSIOp::create(b, frame.loc, VectorType::get(2 * lanes, b.getI16Type()), bytes);
+  Type words = vector ? Type(VectorType::get(lanes, b.getI32Type())) : b.getI32Type();
+  return LLVM::BitcastOp::create(b, frame.loc, words, halves);
 }

@@ -1,4 +1,4 @@
-// Products of groups of four bytes, summed in 32 bits.
+// Products of groups of four bytes, or of two halves of 16 bits, summed in 32 bits.
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_BYTEPRODUCTS_H
 #define KILN_LIB_TARGETS_CPU_CONTRACT_BYTEPRODUCTS_H
 
@@ -10,6 +10,12 @@ namespace kiln::cpu {
 /// `x`, which are signed. Values are i32 or vectors of it; sums wrap around.
 mlir::Value multiplyAddBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
                              mlir::Value sum);
+
+/// The same for the two halves of each i32, which are signed.
+mlir::Value multiplyAddHalves(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
+                              mlir::Value sum);
+/// The two signed bytes in each i16 of `x`, or a vector of it, as the halves of an i32.
+mlir::Value widenBytes(codegen::KernelFrame &frame, mlir::Value x);
 
 } // namespace kiln::cpu
 

@@ -576,7 +576,7 @@ bool ContractLayout::multipliesPairs() const {
 }
 
 const char *ContractLayout::whyNoTiles(const CPUInfo &target) const {
-  bool isBytes = kernel::ContractOp(op).getBytes(), isPairs = multipliesPairs();
+  bool isBytes = kernel::ContractOp(op).getBytes() == 4, isPairs = multipliesPairs();
   if (!(isBytes && target.amxInt8) && !(isPairs && target.amxBf16))
     return "the CPU has no tiles for these types";
   if (!packed || depthwise || (scaleTensor && !widened))

@@ -116,7 +116,7 @@ private:
         rewriter, contract.getLoc(), contract.getResult().getType(), contract.getBatchAttr(),
         contract.getMAttr(), contract.getNAttr(), sym::ShapeAttr::get(&getContext(), k),
         contract.getPermAttr(), /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
-        /*bytes=*/UnitAttr());
+        /*bytes=*/IntegerAttr());
     renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims + 1);
     renameBody(contract.getRhs(), result.getRhs(), dims, rewriter, numDims + 1);
     renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter, numDims + 1);

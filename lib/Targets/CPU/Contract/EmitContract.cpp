@@ -328,7 +328,7 @@ private:
     shape.vectors = vectors;
     shape.lanes = layout.columnLanes();
     shape.lhsHasColumns = layout.depthwise;
-    shape.bytes = kernel::ContractOp(layout.op).getBytes();
+    shape.bytes = static_cast<int64_t>(kernel::ContractOp(layout.op).getBytes().value_or(0));
     shape.unroll = layout.unroll;
     shape.rhsUnsigned = layout.rhsUnsigned;
     shape.rhsSteps = layout.rhsSteps;

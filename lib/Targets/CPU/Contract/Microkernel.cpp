@@ -249,6 +249,8 @@ private:
     Value value = loadRhs(rhs, v);
     if (shape.pairs)
       return value;
+    if (shape.bytes == 2)
+      return widenBytes(frame, value);
     value = shape.rhsSteps == 1 ? extend(value, shape.rhsType)
             : shape.rhsSteps == 2
                 ? widenHalf(frame, value, stepOfElement)
@@ -257,8 +259,10 @@ private:
   }
 
   Value multiplyAdd(Value a, Value x, Value sum) {
-    if (shape.bytes)
+    if (shape.bytes == 4)
       return multiplyAddBytes(frame, a, x, sum);
+    if (shape.bytes == 2)
+      return multiplyAddHalves(frame, a, x, sum);
     if (shape.pairs)
       return multiplyAddPairs(frame, a, x, sum);
     if (isa<FloatType>(shape.sumType)) {

@@ -2,7 +2,9 @@
 //
 //   sum over k of (x - zx) * sx * w * sw  =  (sum over k of x * w  -  zx * sum over k of w) * sx * sw
 //
-// The last sum over k is of constants. Bytes of x that are signed are multiplied as x + 128.
+// The last sum over k is of constants. An element of an operand holds several steps of the sum: four
+// bytes where the CPU multiplies these (VNNI), signed ones of x as x + 128; otherwise two of x widened to 16
+// bits, which vpmaddwd multiplies, and two bytes of w.
 #include "CPU/Contract/ContractRegions.h"
 #include "CPU/Contract/Dequantized.h"
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
@@ -43,6 +45,7 @@ namespace {
 struct Product {
   ContractOp contract;
   Dequantized lhs, rhs;
+  int64_t groupSteps = 4;          // of the sum in an element
   unsigned groupDim = 0;           // the k dim that is cut into groups
   unsigned lhsDim = 0, rhsDim = 0; // of the tensors of bits
 
@@ -51,6 +54,8 @@ struct Product {
   }
   unsigned firstK() const { return firstN() + ContractOp(contract).getNumN(); }
   unsigned numDims() const { return firstK() + ContractOp(contract).getNumK(); }
+  /// What is added to signed bytes of the left operand.
+  int64_t lhsOffset() const { return groupSteps == 4 ? lhs.offset() : 0; }
 };
 
 } // namespace
@@ -81,8 +86,8 @@ static bool chooseGroups(Product &product) {
     if (!extent || *extent <= best || !left || !right || !isMaskFine(product, dim) ||
         shape[*right] != extents[dim])
       continue;
-    // A quarter of a group may be filled up with zeros, but no more.
-    if (*extent * 4 < static_cast<int64_t>(llvm::alignTo(*extent, 4)) * 3)
+    // A quarter of all steps may be filled up with zeros, but no more.
+    if (*extent * 4 < static_cast<int64_t>(llvm::alignTo(*extent, product.groupSteps)) * 3)
       continue;
     best = *extent;
     product.groupDim = dim;
@@ -116,30 +121,36 @@ static const char *whyNot(Product &product) {
       !product.rhs.areParametersFree(product.firstK(), product.numDims()))
     return "scales change along the sum, or weights in a batch";
   if (!chooseGroups(product))
-    return "no dim of the sum can be cut into groups of four";
+    return "no dim of the sum can be cut into groups of steps";
   return nullptr;
 }
 
 //===-- Rewriting -----------------------------------------------------------------------------===//
 
-/// The bytes of `tensor` along `dim` in groups of four; those past the end are zero. `flip` makes
-/// signed bytes unsigned, by adding 128.
-static Value makeGroups(KernelBuilder &kernels, Value tensor, unsigned dim, bool flip) {
+/// The bytes of `tensor` along `dim` in groups of `steps`, each as `bits` bits of an element; those past the end are zero.
+/// `flip` makes signed bytes unsigned, by adding 128.
+static Value makeGroups(KernelBuilder &kernels, Value tensor, unsigned dim, int64_t steps,
+                        unsigned bits, bool flip) {
   Exprs shape = shapeOf(tensor), groups = shape;
-  groups[dim] = kernels.known().simplify(shape[dim].ceilDiv(4));
-  Type i32 = kernels.b().getI32Type();
-  Type ui8 = IntegerType::get(i32.getContext(), 8, IntegerType::Unsigned);
-  return kernels.map(groups, i32, [&](BodyBuilder &body) {
+  groups[dim] = kernels.known().simplify(shape[dim].ceilDiv(steps));
+  MLIRContext *context = kernels.b().getContext();
+  Type word = IntegerType::get(context, static_cast<unsigned>(steps) * bits);
+  Type part = IntegerType::get(context, bits, IntegerType::Unsigned);
+  return kernels.map(groups, word, [&](BodyBuilder &body) {
     Element group;
-    for (int64_t byte = 0; byte < 4; ++byte) {
+    for (int64_t step = 0; step < steps; ++step) {
       Exprs index = body.ownDims();
-      index[dim] = index[dim] * 4 + byte;
-      Element bits = body.readPadded(tensor, index, body.constant(elementType(tensor), 0));
-      bits = convert(bits.make(bits.value(), ui8), i32);
+      index[dim] = index[dim] * steps + step;
+      Element value = body.readPadded(tensor, index, body.constant(elementType(tensor), 0));
+      // The lowest `bits` bits of what is widened by its sign, if it has one.
+      if (bits > 8)
+        value = convert(value, IntegerType::get(context, bits));
+      value = convert(value.make(value.value(), part), word);
       if (flip)
-        bits = bits ^ bits.constant(128);
-      Value moved = arith::ShLIOp::create(body.b(), bits.value(), bits.constant(8 * byte).value());
-      group = group ? group | bits.make(moved) : bits;
+        value = value ^ value.constant(128);
+      Value moved =
+          arith::ShLIOp::create(body.b(), value.value(), value.constant(bits * step).value());
+      group = group ? group | value.make(moved) : value;
     }
     return group;
   });
@@ -156,19 +167,21 @@ public:
   }
 
   void run() {
-    Value left = makeGroups(kernels, product.lhs.tensor(), product.lhsDim, !product.lhs.isUnsigned);
+    int64_t steps = product.groupSteps;
+    Value left = makeGroups(kernels, product.lhs.tensor(), product.lhsDim, steps,
+                            static_cast<unsigned>(32 / steps), product.lhsOffset() != 0);
     weights = product.rhs.isChecked() ? makeCheckedWeights() : product.rhs.tensor();
-    Value right = makeGroups(kernels, weights, product.rhsDim, false);
-    bool corrects = product.lhs.zero || product.lhs.zeroNumber + product.lhs.offset() != 0;
+    Value right = makeGroups(kernels, weights, product.rhsDim, steps, 8, false);
+    bool corrects = product.lhs.zero || product.lhs.zeroNumber + product.lhsOffset() != 0;
     if (corrects)
       sums = makeWeightSums();
     SmallVector<Expr> k(contract.getK().getSizes());
     Expr &cut = k[product.groupDim - product.firstK()];
-    cut = cut.ceilDiv(4);
+    cut = cut.ceilDiv(steps);
     auto result = ContractOp::create(
         builder, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
         contract.getNAttr(), sym::ShapeAttr::get(builder.getContext(), k), contract.getPermAttr(),
-        IntegerAttr(), sym::ExprAttr(), builder.getUnitAttr());
+        IntegerAttr(), sym::ExprAttr(), builder.getI64IntegerAttr(steps));
     fillLeft(result.getLhs(), left);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&result.getRhs().emplaceBlock());
@@ -218,7 +231,7 @@ private:
         return convert(inner.read(weights, index), i32);
       });
       return product.lhs.zero ? sum
-                              : sum * sum.constant(product.lhs.zeroNumber + product.lhs.offset());
+                              : sum * sum.constant(product.lhs.zeroNumber + product.lhsOffset());
     });
   }
 
@@ -229,9 +242,10 @@ private:
     Value mask, other;
     if (read.getMask()) {
       mask = builder.clone(*read.getMask().getDefiningOp())->getResult(0);
-      int64_t zero = (product.lhs.zeroNumber + product.lhs.offset()) & 255;
-      other = arith::ConstantIntOp::create(builder, builder.getI32Type(),
-                                           static_cast<int32_t>(zero * 0x01010101));
+      int64_t zero = product.lhs.zeroNumber + product.lhsOffset();
+      zero = product.groupSteps == 4 ? (zero & 0xff) * 0x01010101 : (zero & 0xffff) * 0x00010001;
+      other =
+          arith::ConstantIntOp::create(builder, builder.getI32Type(), static_cast<int32_t>(zero));
     }
     Value value = createRead(groups, product.lhs.index, mask, other);
     YieldOp::create(builder, value);
@@ -253,7 +267,7 @@ private:
         columns.push_back(Expr::dim(dim));
       Value correction = createRead(sums, columns, {}, {});
       if (zero) {
-        Value offset = arith::ConstantIntOp::create(builder, i32, product.lhs.offset());
+        Value offset = arith::ConstantIntOp::create(builder, i32, product.lhsOffset());
         correction = arith::MulIOp::create(builder, correction,
                                            arith::AddIOp::create(builder, zero, offset));
       }
@@ -286,6 +300,10 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
   using CpuMultiplyBytesBase::CpuMultiplyBytesBase;
 
   void runOnOperation() override {
+    FailureOr<codegen::CPUInfo> target = cpu::getTarget(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    int64_t steps = target->avx512vnni || target->avxvnni ? 4 : 2;
     std::vector<Product> products;
     getOperation()->walk([&](ContractOp contract) {
       std::optional<Dequantized> lhs = Dequantized::get(contract.getLhs());
@@ -294,7 +312,7 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
         return;
       if (rhs->isChecked())
         rhs->index = rhs->place;
-      Product product{contract, *lhs, *rhs};
+      Product product{contract, *lhs, *rhs, steps};
       if (const char *reason = whyNot(product))
         emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotBytes",
                    [&] { return RemarkText{"small integers multiplied as floats", reason}; });

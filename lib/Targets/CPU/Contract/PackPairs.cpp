@@ -95,7 +95,7 @@ void cpu::packPairs(const Panels &panels, RewriterBase &rewriter) {
   auto result = ContractOp::create(
       rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
       contract.getNAttr(), sym::ShapeAttr::get(contract.getContext(), sums), contract.getPermAttr(),
-      rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(), UnitAttr());
+      rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(), IntegerAttr());
   SmallVector<sym::Expr> dims = renameSteps(panels, sums, /*isSplit=*/true);
   renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims);
   renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter, numDims);

@@ -89,11 +89,11 @@ public:
       offsets = hasOffset ? packParameters(1) : Value();
     }
     rewriter.setInsertionPoint(contract);
-    auto result =
-        ContractOp::create(rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(),
-                           contract.getMAttr(), contract.getNAttr(),
-                           sym::ShapeAttr::get(contract.getContext(), sums), contract.getPermAttr(),
-                           rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(), UnitAttr());
+    auto result = ContractOp::create(
+        rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
+        contract.getNAttr(), sym::ShapeAttr::get(contract.getContext(), sums),
+        contract.getPermAttr(), rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(),
+        IntegerAttr());
     SmallVector<sym::Expr> dims = renameSteps(panels, sums, isSplit);
     renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims());
     if (!inPairs)

@@ -109,7 +109,7 @@ private:
         rewriter, contract.getLoc(), contract.getResult().getType(), contract.getBatchAttr(),
         contract.getNAttr(), contract.getMAttr(), contract.getKAttr(),
         rewriter.getDenseI64ArrayAttr(perm), /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
-        /*bytes=*/UnitAttr());
+        /*bytes=*/IntegerAttr());
     cpu::renameBody(contract.getRhs(), result.getLhs(), dims, rewriter);
     cpu::renameBody(contract.getLhs(), result.getRhs(), dims, rewriter);
     cpu::renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);

@@ -99,7 +99,8 @@ static std::string nameOf(const VariableTile &tile) {
                                  << shape.lanes << '_' << shape.lhsType << '_' << shape.rhsType
                                  << '_' << shape.sumType << '_' << shape.loops.size()
                                  << "loops_stride" << tile.sumStride
-                                 << (shape.bytes ? "_bytes" : "") << (tile.isAdded ? "_added" : "");
+                                 << (shape.bytes != 0 ? "_bytes" : "")
+                                 << (tile.isAdded ? "_added" : "");
   if (shape.rhsSteps != 1)
     name += "_by" + std::to_string(shape.rhsSteps);
   name += shape.pairs ? "_pairs" : shape.rhsUnsigned ? "_unsigned" : "";
