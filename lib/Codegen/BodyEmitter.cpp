@@ -228,22 +228,42 @@ int64_t codegen::preferredLanes(Region &region, const CPUInfo &target) {
   bool scalarOnly = false;
   auto isNumber = [](Type type) { return type.isIntOrFloat(); };
   auto isWhole = [](Type type) { return isa<VectorType, RankedTensorType>(type); };
-  region.walk([&](Operation *op) {
+  // What is the same for all elements is a scalar, however wide, as a quantizer's scale in f64 is.
+  llvm::DenseSet<Value> scalars;
+  auto isScalar = [&](Operation *op) {
+    auto map = kernel::getIndexMap(op);
+    if (op->getNumRegions() != 0 || (op->getNumOperands() == 0 && !isa<arith::ConstantOp>(op)))
+      return false;
+    return llvm::all_of(op->getOperands(),
+                        [&](Value operand) {
+                          return scalars.contains(operand) || isWhole(operand.getType());
+                        }) &&
+           (!map || llvm::none_of(map.getResults(), [](sym::Expr expr) { return expr.hasDims(); }));
+  };
+  auto count = [&](Type type, bool isInMemory) {
+    unsigned width = std::max(8u, type.getIntOrFloatBitWidth());
+    if (isInMemory || isa<FloatType>(type))
+      memory = std::max(memory, width);
+    registers = std::max(registers, width);
+  };
+  region.walk<WalkOrder::PreOrder>([&](Operation *op) {
     // Also what comes from around the region: it has no form in lanes either.
     for (Type type : op->getOperandTypes())
       scalarOnly |= !isNumber(type) && !isWhole(type);
-    for (Type type : op->getResultTypes()) {
-      if (isWhole(type))
-        continue;
-      if (!isNumber(type)) {
-        scalarOnly = true;
-        continue;
-      }
-      unsigned width = std::max(8u, type.getIntOrFloatBitWidth());
-      if (isa<kernel::ReadOp>(op) || isa<FloatType>(type))
-        memory = std::max(memory, width);
-      registers = std::max(registers, width);
+    bool isForAll = isScalar(op);
+    for (Value result : op->getResults()) {
+      Type type = result.getType();
+      scalarOnly |= !isNumber(type) && !isWhole(type);
+      if (isForAll)
+        scalars.insert(result);
+      else if (isNumber(type))
+        count(type, isa<kernel::ReadOp>(op));
     }
+    // An element for each lane is stored all the same.
+    if (op->hasTrait<OpTrait::IsTerminator>())
+      for (Value operand : op->getOperands())
+        if (scalars.contains(operand) && isNumber(operand.getType()))
+          count(operand.getType(), false);
   });
   if (scalarOnly)
     return 1;

@@ -688,3 +688,34 @@ kernel.func @many_pixels(%x: tensor<3136x64xf32>, %w: tensor<12x64x32xf32>) -> t
   } : tensor<3136x384xf32>
   kernel.return %y : tensor<3136x384xf32>
 }
+
+// -----
+
+// A scale of f64 that all elements have is a scalar, and vectors are as wide as without.
+// CHECK-LABEL: kernel.func @scale
+// CHECK-SAME: schedule = #cpu.map<vector = [0, 1], lanes = 32
+kernel.func @scale(%x: tensor<64x768xf32>, %s: tensor<f64>) -> tensor<64x768xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<64x768xf32> -> f32
+    %b = kernel.read %s (d0, d1) -> () : tensor<f64> -> f64
+    %third = arith.constant 0.3 : f64
+    %c = arith.divf %third, %b : f64
+    %d = arith.truncf %c : f64 to f32
+    %e = arith.mulf %a, %d : f32
+    kernel.yield %e : f32
+  } : tensor<64x768xf32>
+  kernel.return %y : tensor<64x768xf32>
+}
+
+// -----
+
+// What is stored is an element for each lane all the same.
+// CHECK-LABEL: kernel.func @fill
+// CHECK-SAME: schedule = #cpu.map<vector = [0, 1], lanes = 16
+kernel.func @fill() -> tensor<64x768xf64> {
+  %y = kernel.map {
+    %third = arith.constant 0.3 : f64
+    kernel.yield %third : f64
+  } : tensor<64x768xf64>
+  kernel.return %y : tensor<64x768xf64>
+}
