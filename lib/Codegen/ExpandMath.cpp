@@ -255,7 +255,7 @@ struct ExpandMath : kiln::codegen::impl::CodegenExpandMathBase<ExpandMath> {
     if (!isa<FloatType>(element))
       return op->emitError("has no expansion for ") << element;
 
-    MathBuilder m(b, loc, op->getResult(0).getType(), {avx512, gpu});
+    MathBuilder m(b, loc, op->getResult(0).getType(), {avx512, gpu, avx512});
     SmallVector<Value> operands(op->getOperands());
     if (auto power = dyn_cast<math::FPowIOp>(op))
       operands[1] = arith::SIToFPOp::create(b, loc, m.type, power.getRhs());

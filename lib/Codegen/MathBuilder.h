@@ -22,8 +22,9 @@ public:
 
   /// Instructions that only some targets have.
   struct Features {
-    bool scale = false; ///< multiplies by 2^n (AVX-512's vscalef)
-    bool exp2 = false;  ///< 2^x of f32 to 2 ulp (a GPU's ex2.approx)
+    bool scale = false;  ///< multiplies by 2^n (AVX-512's vscalef)
+    bool exp2 = false;   ///< 2^x of f32 to 2 ulp (a GPU's ex2.approx)
+    bool tables = false; ///< of 32 f32, in registers (AVX-512's vpermi2ps)
   };
   MathBuilder(mlir::OpBuilder &builder, mlir::Location loc, Type type, Features has)
       : b(builder), loc(loc), type(type), element(mlir::getElementTypeOrSelf(type)),
@@ -57,6 +58,8 @@ public:
   Value intrinsic(llvm::StringRef name, Value x) const {
     return mlir::LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(name), x).getResult(0);
   }
+  /// The elements of a table of 32 f32 that the lowest five bits of `index` number; f32, where `has.tables`.
+  Value lookUp(llvm::ArrayRef<float> table, Value index) const;
   /// ((c0*x + c1)*x + c2)*x …
   Value poly(Value x, llvm::ArrayRef<double> coefficients) const {
     Value result = c(coefficients.front());

@@ -129,3 +129,32 @@ llvm.func @exact_gelu(%x: f32, %y: f32) -> f32 {
   %p = arith.mulf %y, %s : f32
   llvm.return %p : f32
 }
+
+// Tables of 32 numbers in registers of 16; narrower vectors fill a part of one, wider ones take several.
+// CHECK-LABEL: llvm.func @error_function
+// CHECK-NOT: vpermi2var
+// SCALE-LABEL: llvm.func @error_function
+// SCALE: llvm.insertelement
+// SCALE-COUNT-5: llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.ps.512"
+// SCALE-NOT: vpermi2var
+// SCALE: math.copysign {{.*}} : f32
+llvm.func @error_function(%x: f32) -> f32 {
+  %e = math.erf %x : f32
+  llvm.return %e : f32
+}
+
+// CHECK-LABEL: llvm.func @error_functions
+// SCALE-LABEL: llvm.func @error_functions
+// SCALE: llvm.shufflevector %{{.*}} [0, 1, 2, 3, 4, 5, 6, 7, -1, -1, -1, -1, -1, -1, -1, -1] : vector<8xi32>
+// SCALE: llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.ps.512"
+// SCALE: llvm.shufflevector %{{.*}} [0, 1, 2, 3, 4, 5, 6, 7] : vector<16xf32>
+// SCALE: math.copysign {{.*}} : vector<8xf32>
+// SCALE-COUNT-10: llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.ps.512"
+// SCALE: math.copysign {{.*}} : vector<32xf32>
+llvm.func @error_functions(%x: vector<8xf32>, %y: vector<32xf32>, %p: !llvm.ptr) {
+  %e = math.erf %x : vector<8xf32>
+  %f = math.erf %y : vector<32xf32>
+  llvm.store %e, %p : vector<8xf32>, !llvm.ptr
+  llvm.store %f, %p : vector<32xf32>, !llvm.ptr
+  llvm.return
+}

@@ -497,3 +497,32 @@ def test_gradients_of_other_dtypes(check_calls):
         ),
         (z, y, torch.arange(-3, 4)),
     )
+
+
+class ErrorFunctions(torch.nn.Module):
+    """Static sizes: vectors of 1, 2, 4, 8, 16 and 32 lanes."""
+
+    def forward(self, *tensors):
+        return [torch.erf(x) for x in tensors], [F.gelu(x.t()) for x in tensors[-2:]]
+
+
+def test_error_function_in_vectors_of_every_width(compile_model):
+    """The same bits whatever the lanes, within an ulp; at the edges of its pieces, at numbers that are none, and past its last piece."""
+    edges = (torch.arange(64) + 0.5) / 7.5
+    whole = torch.cat([SPECIAL, edges, torch.nextafter(edges, torch.tensor(0.0)), -edges, some(2000, low=-5, high=5)])
+    inputs = (
+        *(whole[begin : begin + n].clone() for begin in (0, 70) for n in (1, 2, 3, 4, 7, 8, 16, 31, 32)),
+        whole,
+        whole[:64].reshape(8, 8),
+        whole[:256].reshape(16, 16),
+    )
+    compiled = compile_model(ErrorFunctions(), inputs)
+    actual = compiled.check(inputs, 2e-6, 2e-6)
+    reference = actual[18]
+    for number, got in enumerate(actual[:18]):
+        begin = 70 * (number // 9)
+        assert torch.equal(got.view(torch.int32), reference[begin : begin + len(got)].view(torch.int32)), number
+    exact = torch.erf(whole.double())
+    unit = torch.nextafter(exact.float().abs(), torch.tensor(2.0)) - exact.float().abs()
+    assert ((reference.double() - exact).abs() / unit)[~whole.isnan()].max() <= 1
+    assert reference.isnan().equal(whole.isnan()) and torch.equal(reference[3:5].signbit(), whole[3:5].signbit())
