@@ -226,12 +226,24 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     int64_t copies = cost.transcendental > 1 ? 1 : 2;
     if (uses > copies)
       return "it is read at several places, and would be computed at each of them";
+    if (uses > 1 && readsProduct(producer))
+      return "it is read at several places, and a product computes it once in its epilogue";
     // A mask leaves most out of what is asked for, but not always out of what is computed.
     bool isPart = read.getMask() && !cost.gathers && !cost.transcendental &&
                   cost.arithmetic - countConversions(producer.getBody()) <= maxPartArithmetic;
     return isAskedForOnce(read, producer, place, place.extents.size(), isPart ? 2 : 1)
                ? nullptr
                : "its elements would be computed more than once";
+  }
+
+  /// Nobody else reads the result of a product that it reads.
+  static bool readsProduct(MapOp producer) {
+    return llvm::any_of(getReadTensors(producer), [&](Value tensor) {
+      return isa_and_nonnull<ContractOp>(tensor.getDefiningOp()) &&
+             llvm::all_of(tensor.getUsers(), [&](Operation *user) {
+               return user->getParentOfType<MapOp>() == producer;
+             });
+    });
   }
 
   /// Folding has left it: it is much larger than the constants it is computed from, as dequantized

@@ -241,3 +241,40 @@ func.func @thirds(%x: tensor<3x4xf32>, %y: tensor<3x8xf32>) -> tensor<3x12xf32> 
   } : tensor<3x12xf32>
   return %both : tensor<3x12xf32>
 }
+
+// -----
+
+// What a product computes once in its epilogue is not computed at each of two places, however cheap.
+// CHECK-LABEL: func.func @epilogue
+// CHECK: kernel.contract
+// CHECK: kernel.map
+// CHECK: math.erf
+// CHECK: kernel.map
+// CHECK-NOT: math.erf
+// CHECK: return
+func.func @epilogue(%x: tensor<8x4xf32>, %w: tensor<6x4xf32>) -> tensor<8x3xf32> {
+  %y = kernel.contract batch [] m [8] n [6] k [4] lhs {
+    %e = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x4xf32> -> f32
+    kernel.yield %e : f32
+  } rhs {
+    %e = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<6x4xf32> -> f32
+    kernel.yield %e : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<8x6xf32>
+  %a = kernel.map {
+    %e = kernel.read %y (d0, d1) -> (d0, d1) : tensor<8x6xf32> -> f32
+    %t = math.erf %e : f32
+    %u = arith.mulf %t, %e : f32
+    %v = arith.addf %u, %e : f32
+    kernel.yield %v : f32
+  } : tensor<8x6xf32>
+  %b = kernel.map {
+    %e = kernel.read %a (d0, d1) -> (d0, 2*d1) : tensor<8x6xf32> -> f32
+    %f = kernel.read %a (d0, d1) -> (d0, 2*d1 + 1) : tensor<8x6xf32> -> f32
+    %g = arith.subf %e, %f : f32
+    kernel.yield %g : f32
+  } : tensor<8x3xf32>
+  return %b : tensor<8x3xf32>
+}
