@@ -3,6 +3,7 @@
 import concurrent.futures
 import copy
 import io
+import itertools
 import json
 import os
 import re
@@ -272,6 +273,7 @@ REPLACEMENTS = {
 }
 FILES = ["models/model.json", "model_weights_config.json", "model_constants_config.json"]
 BATCH = 2  # processes at a time
+EVERY = 1 if os.environ.get("KILN_ALL_FIELDS") else 4  # which fields are replaced by one thing; scripts/soak replaces all
 
 
 def run_all(folder, cases, accepted):
@@ -314,10 +316,10 @@ def packed(archive, suffix, text):
 @pytest.mark.parametrize("suffix", FILES)
 def test_every_field(archive, tmp_path, suffix, kind):
     whole = archive.json(suffix)
-    replacement = REPLACEMENTS[kind]
+    replacement, first = REPLACEMENTS[kind], list(REPLACEMENTS).index(kind) % EVERY
     cases = [
         (f"{suffix} {'.'.join(map(str, path))} {kind}", packed(archive, suffix, json.dumps(changed(whole, path, replacement))))
-        for path in places(whole)
+        for path in itertools.islice(places(whole), first, None, EVERY)
     ]
     assert run_all(tmp_path, cases, accepted=True) == []
 
