@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Errors of elementary functions over all float32 numbers, in units of the last place.
 
-Prints the largest error against double precision, and where it is; with --document as rows of the table in docs/numerics.md. A
-function takes a minute or two. The errors of odd functions are those for positive numbers; negative ones have the same bits.
+Prints the largest error against double precision, and where it is, on each level of CPUs; with --document as rows of the table in
+docs/numerics.md. A function takes a minute or two for each. The errors of odd functions are those for positive numbers; negative ones have the same bits.
 """
 
 import argparse
@@ -26,6 +26,7 @@ FUNCTIONS = {  # the function, and whether it is odd
     "sin": (torch.sin, True),
     "cos": (torch.cos, False),
 }
+LEVELS = ("x86-64-v3", "x86-64-v4")  # whose instructions differ
 CHUNK = 1 << 20
 
 
@@ -52,7 +53,7 @@ def worst(name, cpu):
             return function(x)
 
     program = torch.export.export(Model(), (torch.zeros(CHUNK),))
-    model = kiln.compile(program, threads=1, **({"cpu": cpu} if cpu else {}))
+    model = kiln.compile(program, threads=1, cpu=cpu)
     error, at = -1.0, 0.0
     for first in range(0, 1 << (31 if odd else 32), CHUNK):
         bits = torch.arange(first, first + CHUNK, dtype=torch.int64)
@@ -68,27 +69,29 @@ def worst(name, cpu):
 
 
 def document(results):
-    """Replaces the rows of these functions in the table."""
+    """Replaces these rows, of a function and a level, in the table."""
     before, begin, rest = DOCUMENT.read_text().partition(BEGIN)
     table, end, after = rest.partition(END)
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)) | results
-    lines = ["| function of float32 | largest error, ulp | at |", "| --- | ---: | --- |"]
-    lines += [f"| `{name}` | {rows[name]} |" for name in FUNCTIONS if name in rows]
+    found = re.findall(r"^\| `(\w+)` \| `--cpu=([\w-]+)` \| (.*) \|$", table, re.MULTILINE)
+    rows = {(name, cpu): rest for name, cpu, rest in found} | results
+    lines = ["| function of float32 | CPU | largest error, ulp | at |", "| --- | --- | ---: | --- |"]
+    lines += [f"| `{name}` | `--cpu={cpu}` | {rows[name, cpu]} |" for name in FUNCTIONS for cpu in LEVELS if (name, cpu) in rows]
     DOCUMENT.write_text("\n".join([before + begin, "", *lines, "", end + after]))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("functions", nargs="*", default=list(FUNCTIONS), help="of " + ", ".join(FUNCTIONS))
-    parser.add_argument("--cpu", help="as aot-compile's")
+    parser.add_argument("--cpu", action="append", choices=LEVELS, help="as aot-compile's, may be given several times; default: both")
     parser.add_argument("--document", action="store_true", help="also write the figures into docs/numerics.md")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for name in arguments.functions:
-        error, at = worst(name, arguments.cpu)
-        print(f"| `{name}` | {error:.3f} | {at.hex()} |", flush=True)
-        if arguments.document:
-            document({name: f"{error:.3f} | {at.hex()}"})
+        for cpu in arguments.cpu or LEVELS:
+            error, at = worst(name, cpu)
+            print(f"| `{name}` | `--cpu={cpu}` | {error:.3f} | {at.hex()} |", flush=True)
+            if arguments.document:
+                document({(name, cpu): f"{error:.3f} | {at.hex()}"})
 
 
 if __name__ == "__main__":

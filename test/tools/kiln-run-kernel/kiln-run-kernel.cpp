@@ -1,4 +1,4 @@
-// Compiles the kernel.funcs of an MLIR file for this machine and runs one on .npy files:
+// Compiles the kernel.funcs of an MLIR file for this machine, or for --target-cpu, and runs one on .npy files:
 //
 //   kiln-run-kernel FILE.mlir [--kernel=NAME] [--sym=s0=5] --inputs=a.npy,b.npy --outputs=y.npy
 //
@@ -9,8 +9,10 @@
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/CPUDialect.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
+#include "kiln/Targets/CPU/Passes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -25,6 +27,7 @@ namespace cl = llvm::cl;
 static cl::opt<std::string> file(cl::Positional, cl::Required, cl::desc("FILE.mlir"));
 static cl::opt<std::string> kernelName("kernel",
                                        cl::desc("the kernel to run (default: the first)"));
+static cl::opt<std::string> targetCPU("target-cpu", cl::desc("as aot-compile's --cpu"));
 static cl::list<std::string> inputs("inputs", cl::CommaSeparated, cl::desc("operands, as .npy"));
 static cl::list<std::string> outputs("outputs", cl::CommaSeparated, cl::desc("results, as .npy"));
 static cl::list<std::string> symbols("sym", cl::desc("NAME=VALUE"));
@@ -84,6 +87,12 @@ int main(int argc, char **argv) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(file, &context);
   if (!module)
     return 1;
+  if (!targetCPU.empty()) {
+    PassManager passes(&context);
+    passes.addPass(cpu::createCpuSetTarget({targetCPU, /*tune=*/""}));
+    if (failed(passes.run(*module)))
+      return 1;
+  }
   auto kernels = module->getOps<kernel::FuncOp>();
   if (kernels.empty()) {
     llvm::errs() << "no kernel.func in " << file << '\n';
