@@ -139,6 +139,7 @@ private:
                                : llvm::createStringError("there is no such kernel"));
         })
         .Case([&](kernel::SpanOp span) { return runSpan(span); })
+        .Case([&](kernel::BitcastOp cast) { return runBitcast(cast); })
         .Case([&](kernel::DefineOp define) { return defineSymbol(define); })
         .Case([&](kernel::AssertOp assertion) -> llvm::Error {
           llvm::Expected<int64_t> value = makeBuilder().evaluate(assertion.getExpr().getValue());
@@ -164,6 +165,25 @@ private:
           return llvm::createStringError("the interpreter does not know " +
                                          op->getName().getStringRef());
         });
+  }
+
+  llvm::Error runBitcast(kernel::BitcastOp cast) {
+    const Tensor &tensor = values[cast.getTensor()];
+    auto type = mlir::cast<RankedTensorType>(cast.getType());
+    unsigned narrow = tensor.elementType.getIntOrFloatBitWidth();
+    unsigned wide = type.getElementType().getIntOrFloatBitWidth(), count = wide / narrow;
+    Tensor result{type.getElementType(), tensor.sizes, {}};
+    result.sizes.back() /= count;
+    result.elements = std::make_shared<std::vector<Scalar>>();
+    for (size_t at = 0; at < tensor.elements->size(); at += count) {
+      APInt word(wide, 0);
+      for (unsigned i = 0; i < count; ++i)
+        word.insertBits(
+            APInt(64, static_cast<uint64_t>((*tensor.elements)[at + i].integer)).trunc(narrow),
+            narrow * i);
+      result.elements->push_back(Scalar::ofInteger(word.getSExtValue()));
+    }
+    return define(cast->getResults(), Tensors{std::move(result)});
   }
 
   llvm::Error runSpan(kernel::SpanOp span) {

@@ -711,6 +711,22 @@ LogicalResult SpanOp::verify() {
   return success();
 }
 
+LogicalResult BitcastOp::verify() {
+  auto from = cast<RankedTensorType>(getTensor().getType());
+  auto to = cast<RankedTensorType>(getType());
+  auto narrow = dyn_cast<IntegerType>(from.getElementType());
+  auto wide = dyn_cast<IntegerType>(to.getElementType());
+  if (!narrow || !wide || narrow.getWidth() % 8 != 0 || wide.getWidth() <= narrow.getWidth() ||
+      wide.getWidth() % narrow.getWidth() != 0) // C1
+    return emitOpError("of ") << from << " is a " << to;
+  SmallVector<sym::Expr> sizes = sym::getShape(to);
+  if (!sizes.empty())
+    sizes.back() = sizes.back() * (wide.getWidth() / narrow.getWidth());
+  if (sizes.empty() || sizes != sym::getShape(from)) // C2
+    return emitOpError("of ") << from << " has other elements than " << to;
+  return success();
+}
+
 //===-- What others compute -----------------------------------------------------------------===//
 
 LogicalResult ExternOp::verify() {

@@ -43,6 +43,7 @@ public:
     pm.addPass(createCpuPackContracts());
     pm.addPass(createKernelReadPackedRows());
     pm.addPass(createCpuPackOperands());
+    pm.addPass(createCpuViewWords());
   }
 
   void buildScheduleKernels(OpPassManager &pm) const override {

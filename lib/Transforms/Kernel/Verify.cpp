@@ -36,8 +36,8 @@ struct Verify : kiln::impl::KernelVerifyBase<Verify> {
       if (!unknown.insert(sym::Expr::symbol(define.getSymbol()))) // V3
         return define.emitOpError("defines symbol ") << define.getSymbol() << " again";
     for (Operation &op : function.getBody().getOps()) {
-      if (!isa<CallOp, SpanOp, ExternOp, CollectiveOp, GraphCallOpInterface, ConstantOp, DefineOp,
-               AssertOp, CheckOp, torch::NoneOp, func::ReturnOp>(op))
+      if (!isa<CallOp, SpanOp, BitcastOp, ExternOp, CollectiveOp, GraphCallOpInterface, ConstantOp,
+               DefineOp, AssertOp, CheckOp, torch::NoneOp, func::ReturnOp>(op))
         return op.emitOpError("is left after the kernel stage"); // V1
       auto call = dyn_cast<CallOp>(op);
       if (call)

@@ -241,6 +241,13 @@ private:
               ViewOp::create(builder, loc, type, buffers.lookup(span.getTensor()), span.getFirst());
           return success();
         })
+        .Case<kernel::BitcastOp>([&](auto cast) {
+          auto type = BufferType::get(mlir::cast<RankedTensorType>(cast.getType()));
+          buffers[cast.getResult()] =
+              ViewOp::create(builder, loc, type, buffers.lookup(cast.getTensor()),
+                             sym::ExprAttr::get(builder.getContext(), 0));
+          return success();
+        })
         .Case<kernel::ExternOp>([&](auto call) {
           ExternCallOp::create(builder, loc, call.getLibraryAttr(), call.getCalleeAttr(),
                                call.getArgsAttr(), call.getNamesAttr(), lookUp(call.getOperands()),

@@ -225,6 +225,30 @@ func.func @span_c2(%x: tensor<8x4xf32>) -> tensor<16xf32> {
 
 // -----
 
+func.func @bitcast_c1(%x: tensor<8x4xi32>) -> tensor<8x16xi8> {
+  // expected-error @below {{of 'tensor<8x4xi32>' is a 'tensor<8x16xi8>'}}
+  %y = kernel.bitcast %x : tensor<8x4xi32> -> tensor<8x16xi8>
+  return %y : tensor<8x16xi8>
+}
+
+// -----
+
+func.func @bitcast_c1_float(%x: tensor<8x4xf32>) -> tensor<8x2xi64> {
+  // expected-error @below {{of 'tensor<8x4xf32>' is a 'tensor<8x2xi64>'}}
+  %y = kernel.bitcast %x : tensor<8x4xf32> -> tensor<8x2xi64>
+  return %y : tensor<8x2xi64>
+}
+
+// -----
+
+func.func @bitcast_c2(%x: tensor<8x6xi8>) -> tensor<12xi32> {
+  // expected-error @below {{of 'tensor<8x6xi8>' has other elements than 'tensor<12xi32>'}}
+  %y = kernel.bitcast %x : tensor<8x6xi8> -> tensor<12xi32>
+  return %y : tensor<12xi32>
+}
+
+// -----
+
 // expected-error @below {{cannot be written over operand 0}}
 kernel.func @func_c2_map(%x: tensor<8xf32>) -> tensor<8xf32> attributes {updates = 0 : i64} {
   %y = kernel.map {

@@ -226,6 +226,35 @@ func.func @main(%x: tensor<8x64xf32> {torch.name = "x"}) -> (tensor<64xf32> {tor
 
 // -----
 
+// CHECK: wrapper.program @main
+// CHECK: %[[Q:.*]] = wrapper.alloc : <[4, 8], [8, 1], ui8>
+// CHECK: %[[W:.*]] = wrapper.view %[[Q]] offset 0 : <[4, 8], [8, 1], ui8> -> <[4, 2], [2, 1], i32>
+// CHECK: wrapper.launch @add ins(%[[W]] : !wrapper.buffer<[4, 2], [2, 1], i32>)
+kernel.func @quantize(%x: tensor<4x8xf32>) -> tensor<4x8xui8> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %b = arith.fptoui %a : f32 to i8
+    kernel.yield %b : i8
+  } : tensor<4x8xui8>
+  kernel.return %y : tensor<4x8xui8>
+}
+kernel.func @add(%x: tensor<4x2xi32>) -> tensor<4x2xi32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x2xi32> -> i32
+    %b = arith.addi %a, %a : i32
+    kernel.yield %b : i32
+  } : tensor<4x2xi32>
+  kernel.return %y : tensor<4x2xi32>
+}
+func.func @main(%x: tensor<4x8xf32> {torch.name = "x"}) -> (tensor<4x2xi32> {torch.name = "y"}) {
+  %q = kernel.call @quantize(%x) : (tensor<4x8xf32>) -> tensor<4x8xui8>
+  %w = kernel.bitcast %q : tensor<4x8xui8> -> tensor<4x2xi32>
+  %y = kernel.call @add(%w) : (tensor<4x2xi32>) -> tensor<4x2xi32>
+  return %y : tensor<4x2xi32>
+}
+
+// -----
+
 // A collective is a call of a library, into the output's memory.
 // CHECK: wrapper.program @main({{.*}}[n + 1]
 // CHECK: %[[ALL:.*]] = wrapper.output 0

@@ -698,6 +698,22 @@ def Kernel_SpanOp : Kernel_Op<"span", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Kernel_BitcastOp : Kernel_Op<"bitcast", [Pure]> {
+  let summary = "a tensor's memory as wider integers";
+  let description = [{
+    `%w = kernel.bitcast %x : tensor<4x8x64xui8> -> tensor<4x8x16xi32>`: an element of the result is as many neighbours of
+    the last dim as fill it, the first in the lowest bits. Nothing is copied.
+
+    Constraints:
+    - (C1) elements are integers of whole bytes, those of the result N times as wide as the tensor's, N > 1
+    - (C2) the tensor has the result's sizes, but N times the last one
+  }];
+  let arguments = (ins AnyRankedTensor:$tensor);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$tensor attr-dict `:` type($tensor) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===-- What others compute -----------------------------------------------------------------------===//
 
 def Kernel_ExternOp : Kernel_Op<"extern", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {

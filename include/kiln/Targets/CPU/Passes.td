@@ -51,6 +51,18 @@ def CpuSwapOperands : Pass<"cpu-swap-operands", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
+def CpuViewWords : Pass<"cpu-view-words", "::mlir::ModuleOp"> {
+  let summary = "Read words of four bytes where the bytes are";
+  let description = [{
+    `cpu-multiply-bytes` makes words of an operand's bytes. Where nothing that quantizes has been fused with the map that
+    does so, and bytes without signs lie next to each other, the map would copy memory, and a `kernel.bitcast` takes its place.
+    Tensors of the host, which may lie at any byte, are copied.
+
+    Must run when nobody fuses any more.
+  }];
+  let dependentDialects = ["::kiln::kernel::KernelDialect"];
+}
+
 def CpuMultiplyBytes : Pass<"cpu-multiply-bytes", "::mlir::ModuleOp"> {
   let summary = "Multiply what has been dequantized as the small integers that it was";
   let description = [{
