@@ -75,6 +75,16 @@ struct BoundByExtreme : OpRewritePattern<arith::SelectOp> {
   }
 };
 
+/// An extreme of zeros may have either sign, as PyTorch's has: on x86 it takes three instructions then instead of six.
+static void ignoreSignOfZero(Operation *op) {
+  if (isa<arith::MaximumFOp, arith::MinimumFOp>(op)) {
+    auto extreme = cast<arith::ArithFastMathInterface>(op);
+    auto flags = extreme.getFastMathFlagsAttr().getValue() | arith::FastMathFlags::nsz;
+    op->setAttr(extreme.getFastMathAttrName(),
+                arith::FastMathFlagsAttr::get(op->getContext(), flags));
+  }
+}
+
 struct ConvertToLLVM : kiln::codegen::impl::CodegenConvertToLLVMBase<ConvertToLLVM> {
   /// The patterns are the same for all functions: building them takes longer than applying them.
   LogicalResult initialize(MLIRContext *context) override {
@@ -111,6 +121,8 @@ struct ConvertToLLVM : kiln::codegen::impl::CodegenConvertToLLVMBase<ConvertToLL
     flat.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
     if (failed(applyPartialConversion(getOperation(), flat, expansions)))
       return signalPassFailure();
+    if (!isDevice)
+      getOperation()->walk([](Operation *op) { ignoreSignOfZero(op); });
 
     ConversionTarget llvm(getContext());
     // A device's own instructions are there already.

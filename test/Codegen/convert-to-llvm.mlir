@@ -62,3 +62,20 @@ llvm.func @no_bounds_on_device(%x: f32) -> f32 attributes {nvvm.kernel} {
   %z = arith.select %smaller, %one, %y : f32
   llvm.return %z : f32
 }
+
+// A CPU's extremes need not order zeros, which takes three more instructions; a GPU has one that does.
+// CHECK-LABEL: llvm.func @extremes
+// CHECK: llvm.intr.maximum(%{{.*}}, %{{.*}}) {fastmathFlags = #llvm.fastmath<nsz>} : (vector<8xf32>, vector<8xf32>) -> vector<8xf32>
+// CHECK: llvm.intr.minimum(%{{.*}}, %{{.*}}) {fastmathFlags = #llvm.fastmath<nsz>}
+llvm.func @extremes(%x: vector<8xf32>, %y: vector<8xf32>) -> vector<8xf32> {
+  %0 = arith.maximumf %x, %y : vector<8xf32>
+  %1 = arith.minimumf %0, %x : vector<8xf32>
+  llvm.return %1 : vector<8xf32>
+}
+
+// CHECK-LABEL: llvm.func @extreme_of_gpu
+// CHECK: llvm.intr.maximum(%{{.*}}, %{{.*}}) : (f32, f32) -> f32
+llvm.func @extreme_of_gpu(%x: f32, %y: f32) -> f32 attributes {nvvm.kernel} {
+  %0 = arith.maximumf %x, %y : f32
+  llvm.return %0 : f32
+}
