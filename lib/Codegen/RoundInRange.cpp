@@ -21,8 +21,8 @@ using namespace mlir;
 
 namespace {
 
-/// The whole number that `value`, or each element of it, is, if it is one that float32 adds exactly.
-std::optional<int64_t> getWhole(Value value) {
+/// The number that `value`, or each element of it, is.
+std::optional<double> getNumber(Value value) {
   if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>())
     value = broadcast.getSource();
   Attribute attribute;
@@ -31,11 +31,32 @@ std::optional<int64_t> getWhole(Value value) {
   if (auto splat = dyn_cast<SplatElementsAttr>(attribute))
     attribute = splat.getSplatValue<Attribute>();
   auto number = dyn_cast<FloatAttr>(attribute);
+  return number ? std::optional(number.getValueAsDouble()) : std::nullopt;
+}
+
+/// The same, if it is a whole number that float32 adds exactly.
+std::optional<int64_t> getWhole(Value value) {
   constexpr double most = 1 << 22;
-  if (!number || std::abs(number.getValueAsDouble()) > most ||
-      std::trunc(number.getValueAsDouble()) != number.getValueAsDouble())
+  std::optional<double> number = getNumber(value);
+  if (!number || !(std::abs(*number) <= most) || std::trunc(*number) != *number)
     return std::nullopt;
-  return static_cast<int64_t>(number.getValueAsDouble());
+  return static_cast<int64_t>(*number);
+}
+
+/// `value` is at least 0, or NaN, as what an activation has bounded is.
+bool isAtLeastZero(Value value) {
+  if (std::optional<double> number = getNumber(value))
+    return *number >= 0;
+  if (auto product = value.getDefiningOp<arith::MulFOp>())
+    return isAtLeastZero(product.getLhs()) && isAtLeastZero(product.getRhs());
+  auto select = value.getDefiningOp<arith::SelectOp>();
+  if (!select || !isAtLeastZero(select.getTrueValue()))
+    return false;
+  // x < 0 ? 0 : x
+  auto compare = select.getCondition().getDefiningOp<arith::CmpFOp>();
+  return (compare && compare.getPredicate() == arith::CmpFPredicate::OLT &&
+          compare.getLhs() == select.getFalseValue() && getNumber(compare.getRhs()) == 0) ||
+         isAtLeastZero(select.getFalseValue());
 }
 
 /// Takes the whole number off that `Op` combines `value` with; nothing if it does not.
@@ -92,8 +113,11 @@ private:
     };
     // Comparisons with NaN are false.
     Value low = constant(*least - zero), high = constant(*most - zero);
-    Value inside = zero == 0 ? choose(arith::CmpFPredicate::OLT, x, low, /*isKept=*/false)
-                             : choose(arith::CmpFPredicate::OGT, x, low, /*isKept=*/true);
+    Value inside = x;
+    if (zero != 0)
+      inside = choose(arith::CmpFPredicate::OGT, x, low, /*isKept=*/true);
+    else if (*least > 0 || !isAtLeastZero(x))
+      inside = choose(arith::CmpFPredicate::OLT, x, low, /*isKept=*/false);
     inside = choose(arith::CmpFPredicate::OGT, inside, high, /*isKept=*/false);
     Value rounded = LLVM::LrintOp::create(b, loc, convert.getType(), inside);
     if (zero != 0) {

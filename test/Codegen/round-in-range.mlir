@@ -72,3 +72,69 @@ llvm.func @not(%x: f32, %y: f32) -> i64 {
   %t = arith.addi %p, %q : i64
   llvm.return %t : i64
 }
+
+// What an activation has bounded, times a positive number, is not below 0: of relu6, and of relu.
+// CHECK-LABEL: llvm.func @activated
+// CHECK: arith.mulf
+// CHECK-NOT: arith.cmpf olt
+// CHECK: arith.cmpf ogt
+// CHECK: llvm.intr.lrint
+// CHECK: arith.mulf
+// CHECK-NOT: arith.cmpf olt
+// CHECK: arith.cmpf ogt
+// CHECK: llvm.intr.lrint
+llvm.func @activated(%x: vector<16xf32>) -> vector<16xi32> {
+  %most = arith.constant dense<255.0> : vector<16xf32>
+  %zero = arith.constant dense<0.0> : vector<16xf32>
+  %six = arith.constant dense<6.0> : vector<16xf32>
+  %inverse = arith.constant dense<42.5> : vector<16xf32>
+  %below = arith.cmpf olt, %x, %zero : vector<16xf32>
+  %relu = arith.select %below, %zero, %x : vector<16xi1>, vector<16xf32>
+  %above = arith.cmpf olt, %six, %relu : vector<16xf32>
+  %relu6 = arith.select %above, %six, %relu : vector<16xi1>, vector<16xf32>
+  %p = arith.mulf %relu6, %inverse : vector<16xf32>
+  %r = math.roundeven %p : vector<16xf32>
+  %s = arith.addf %r, %zero : vector<16xf32>
+  %a = arith.maximumf %s, %zero : vector<16xf32>
+  %b = arith.minimumf %a, %most : vector<16xf32>
+  %i = arith.fptosi %b : vector<16xf32> to vector<16xi32>
+  %q = arith.mulf %inverse, %relu : vector<16xf32>
+  %t = math.roundeven %q : vector<16xf32>
+  %c = arith.maximumf %t, %zero : vector<16xf32>
+  %d = arith.minimumf %c, %most : vector<16xf32>
+  %j = arith.fptosi %d : vector<16xf32> to vector<16xi32>
+  %sum = arith.addi %i, %j : vector<16xi32>
+  llvm.return %sum : vector<16xi32>
+}
+
+// Bounded the other way round, by another number, or turned over: below 0 all the same.
+// CHECK-LABEL: llvm.func @not_activated
+// CHECK: arith.cmpf olt, %arg0
+// CHECK-COUNT-3: arith.cmpf olt
+// CHECK-NOT: arith.cmpf olt
+// CHECK: llvm.return
+llvm.func @not_activated(%x: f32, %y: f32) -> i32 {
+  %most = arith.constant 255.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %minus = arith.constant -1.0 : f32
+  %below = arith.cmpf olt, %x, %zero : f32
+  %0 = arith.select %below, %x, %zero : f32
+  %1 = math.roundeven %0 : f32
+  %2 = arith.maximumf %1, %zero : f32
+  %3 = arith.minimumf %2, %most : f32
+  %4 = arith.fptosi %3 : f32 to i32
+  %5 = arith.select %below, %zero, %y : f32
+  %6 = math.roundeven %5 : f32
+  %7 = arith.maximumf %6, %zero : f32
+  %8 = arith.minimumf %7, %most : f32
+  %9 = arith.fptosi %8 : f32 to i32
+  %relu = arith.select %below, %zero, %x : f32
+  %10 = arith.mulf %relu, %minus : f32
+  %11 = math.roundeven %10 : f32
+  %12 = arith.maximumf %11, %zero : f32
+  %13 = arith.minimumf %12, %most : f32
+  %14 = arith.fptosi %13 : f32 to i32
+  %15 = arith.addi %4, %9 : i32
+  %16 = arith.addi %15, %14 : i32
+  llvm.return %16 : i32
+}
