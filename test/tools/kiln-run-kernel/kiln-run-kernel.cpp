@@ -9,10 +9,8 @@
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/CPUDialect.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
-#include "kiln/Targets/CPU/Passes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -27,7 +25,8 @@ namespace cl = llvm::cl;
 static cl::opt<std::string> file(cl::Positional, cl::Required, cl::desc("FILE.mlir"));
 static cl::opt<std::string> kernelName("kernel",
                                        cl::desc("the kernel to run (default: the first)"));
-static cl::opt<std::string> targetCPU("target-cpu", cl::desc("as aot-compile's --cpu"));
+static cl::opt<std::string> targetCPU("target-cpu", cl::init("native"),
+                                      cl::desc("as aot-compile's --cpu"));
 static cl::list<std::string> inputs("inputs", cl::CommaSeparated, cl::desc("operands, as .npy"));
 static cl::list<std::string> outputs("outputs", cl::CommaSeparated, cl::desc("results, as .npy"));
 static cl::list<std::string> symbols("sym", cl::desc("NAME=VALUE"));
@@ -87,12 +86,6 @@ int main(int argc, char **argv) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(file, &context);
   if (!module)
     return 1;
-  if (!targetCPU.empty()) {
-    PassManager passes(&context);
-    passes.addPass(cpu::createCpuSetTarget({targetCPU, /*tune=*/""}));
-    if (failed(passes.run(*module)))
-      return 1;
-  }
   auto kernels = module->getOps<kernel::FuncOp>();
   if (kernels.empty()) {
     llvm::errs() << "no kernel.func in " << file << '\n';
@@ -106,7 +99,7 @@ int main(int argc, char **argv) {
     return 1;
   }
 
-  auto jit = exitOnError(cpu::KernelJit::create());
+  auto jit = exitOnError(cpu::KernelJit::create(targetCPU));
   DefaultTimingManager timingManager;
   timingManager.setEnabled(timePasses);
   auto begin = std::chrono::steady_clock::now();
