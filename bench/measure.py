@@ -150,6 +150,23 @@ def former(options, machine):
     return {part: results[part] for part in PARTS if part in results}
 
 
+# Parts that take minutes for each of these: what has been measured is written before the next one begins.
+ONE_BY_ONE = {"latency": "models", "latency-dense": "dense", "low-precision": "programs"}
+
+
+def one_by_one(options, part):
+    """The options of each turn of a part."""
+    if part not in ONE_BY_ONE:
+        return [options]
+    field = ONE_BY_ONE[part]
+    return [argparse.Namespace(**vars(options) | {field: [name]}) for name in getattr(options, field)]
+
+
+def write(results, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+
+
 def main():
     options = parse_options()
     results, goals = {"machine": machine(), "tiny": options.tiny}, Goals()
@@ -183,7 +200,9 @@ def main():
     failed = []
     for part in (part for part in PARTS if part in options.only):
         try:
-            results[part] = results.get(part, {}) | measures[part](options)
+            for turn in one_by_one(options, part):
+                results[part] = results.get(part, {}) | measures[part](turn)
+                write(results, options.json)
         except peers.Unavailable as error:
             failed.append(part)
             print(f"   {part}: {error}", flush=True)
@@ -223,8 +242,7 @@ def main():
             figures_scale.document(results)
         if "low-precision" in options.only:
             figures_low_precision.document(results)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    write(results, options.json)
     print(f"\nWritten to {options.json}")
     return 1 if failed else 0
 
