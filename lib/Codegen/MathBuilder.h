@@ -147,6 +147,10 @@ mlir::Value expandErf(const MathBuilder &m, mlir::Value x);
 mlir::Value expandSinCos(const MathBuilder &m, mlir::Value x, bool isCos);
 mlir::Value expandFmod(const MathBuilder &m, mlir::Value x, mlir::Value y);
 
+// f32 only, where `has.tables`.
+mlir::Value erfByPieces(const MathBuilder &m, mlir::Value x);
+mlir::Value tanhByPieces(const MathBuilder &m, mlir::Value x);
+
 // f64 only.
 mlir::Value expandExp2(const MathBuilder &m, mlir::Value x);
 mlir::Value expandLogBase(const MathBuilder &m, mlir::Value x, double base);

@@ -270,6 +270,8 @@ Value kiln::codegen::expandTanh(const MathBuilder &m, Value x) {
     Value e = expandExpM1(m, m.mul(m.c(2), m.clamp(t, 0, 20)));
     return m.copysign(m.div(e, m.add(e, m.c(2))), x);
   }
+  if (m.has.tables)
+    return tanhByPieces(m, x);
   Value bounded = m.select(m.gt(t, m.c(44)), m.c(44), t); // NaN stays
   Value e = expInRange(m, m.add(bounded, bounded));
   Value large = oneMinusTwice(m, m.add(e, m.c(1)));

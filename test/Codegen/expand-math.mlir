@@ -134,6 +134,7 @@ llvm.func @exact_gelu(%x: f32, %y: f32) -> f32 {
 // CHECK-LABEL: llvm.func @error_function
 // CHECK-NOT: vpermi2var
 // SCALE-LABEL: llvm.func @error_function
+// GPU-LABEL: llvm.func @error_function
 // SCALE: llvm.insertelement
 // SCALE-COUNT-5: llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.ps.512"
 // SCALE-NOT: vpermi2var
@@ -141,6 +142,17 @@ llvm.func @exact_gelu(%x: f32, %y: f32) -> f32 {
 llvm.func @error_function(%x: f32) -> f32 {
   %e = math.erf %x : f32
   llvm.return %e : f32
+}
+
+// CHECK-LABEL: llvm.func @tanh_by_pieces
+// CHECK-NOT: vpermi2var
+// SCALE-LABEL: llvm.func @tanh_by_pieces
+// SCALE-COUNT-6: llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.ps.512"
+// SCALE-NOT: arith.divf
+// SCALE: llvm.return
+llvm.func @tanh_by_pieces(%x: vector<16xf32>) -> vector<16xf32> {
+  %e = math.tanh %x : vector<16xf32>
+  llvm.return %e : vector<16xf32>
 }
 
 // CHECK-LABEL: llvm.func @error_functions
