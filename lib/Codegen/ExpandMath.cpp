@@ -1,9 +1,9 @@
 // codegen-expand-math: elementary functions become polynomials of vectors, without calls.
 #include "MathBuilder.h"
+#include "Number.h"
 #include "kiln/Codegen/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace kiln::codegen {
@@ -55,17 +55,11 @@ static Value expandConstantPow(const MathBuilder &m, Value x, Value y) {
   return {};
 }
 
-/// The constant that `value` is, or 0.
-static double getNumber(Value value) {
-  FloatAttr number;
-  return matchPattern(value, m_Constant(&number)) ? number.getValueAsDouble() : 0;
-}
-
 /// A sum with a number of at least 1, or null.
 static arith::AddFOp getSumWithOne(Operation *op) {
   auto sum = dyn_cast_if_present<arith::AddFOp>(op);
-  return sum && std::max(getNumber(sum.getLhs()), getNumber(sum.getRhs())) >= 1 ? sum
-                                                                                : arith::AddFOp();
+  auto isOne = [](Value value) { return getNumber(value).value_or(0) >= 1; };
+  return sum && (isOne(sum.getLhs()) || isOne(sum.getRhs())) ? sum : arith::AddFOp();
 }
 
 static Value expand(const MathBuilder &m, Operation *op, ValueRange operands) {

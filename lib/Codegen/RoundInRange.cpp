@@ -4,12 +4,11 @@
 //
 // for whole numbers least, most and zero, since rounding is monotone and leaves whole numbers as they are. Kernels run with the
 // rounding mode to nearest, ties to even (docs/abi.md). NaN is what it was: the conversion's integer, or `least` of 0.
+#include "Number.h"
 #include "kiln/Codegen/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/Matchers.h"
 #include <cmath>
 
 namespace kiln::codegen {
@@ -18,23 +17,11 @@ namespace kiln::codegen {
 } // namespace kiln::codegen
 
 using namespace mlir;
+using kiln::codegen::getNumber;
 
 namespace {
 
-/// The number that `value`, or each element of it, is.
-std::optional<double> getNumber(Value value) {
-  if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>())
-    value = broadcast.getSource();
-  Attribute attribute;
-  if (!matchPattern(value, m_Constant(&attribute)))
-    return std::nullopt;
-  if (auto splat = dyn_cast<SplatElementsAttr>(attribute))
-    attribute = splat.getSplatValue<Attribute>();
-  auto number = dyn_cast<FloatAttr>(attribute);
-  return number ? std::optional(number.getValueAsDouble()) : std::nullopt;
-}
-
-/// The same, if it is a whole number that float32 adds exactly.
+/// The number that `value`, or each element of it, is, if it is a whole one that float32 adds exactly.
 std::optional<int64_t> getWhole(Value value) {
   constexpr double most = 1 << 22;
   std::optional<double> number = getNumber(value);
