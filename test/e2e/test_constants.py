@@ -305,3 +305,19 @@ def test_special_values_fold(compile_model):
         torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-7, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
         if not name.endswith(("max", "min", "imum")):  # where zeros of both signs are equal
             assert torch.equal(actual.signbit() | actual.isnan(), expected.signbit() | expected.isnan()), name
+
+
+class Interpolated(torch.nn.Module):
+    """A table of another size than the image, as position embeddings are."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.register_buffer("table", torch.randn(1, 5, 6, 16))
+
+    def forward(self, x):
+        return x + F.interpolate(self.table, scale_factor=1.5, mode="bilinear", align_corners=True)
+
+
+def test_interpolated_constant(compile_and_compare):
+    compile_and_compare(Interpolated(), (torch.randn(2, 5, 9, 24),))

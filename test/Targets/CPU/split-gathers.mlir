@@ -235,3 +235,41 @@ func.func @weighted_apart(%x: tensor<3x8x16xf32>, %w: tensor<32xf32>) -> tensor<
   } : tensor<3x32x64xf32>
   return %y : tensor<3x32x64xf32>
 }
+
+// The kernel that folds constants has one op.
+// CHECK-LABEL: kernel.func @fold
+// CHECK: kernel.map
+// CHECK-NOT: kernel.map
+// CHECK: kernel.return
+kernel.func @fold(%x: tensor<3x8x16xf32>) -> tensor<3x32x64xf32> {
+  %y = kernel.map {
+    %one = arith.constant 1 : i64
+    %four = arith.constant 4 : i64
+    %last_row = arith.constant 7 : i64
+    %last_column = arith.constant 15 : i64
+    %near = arith.constant 0.75 : f32
+    %far = arith.constant 0.25 : f32
+    %i = kernel.index (d0, d1, d2) -> (d1)
+    %top = arith.divsi %i, %four : i64
+    %below = arith.addi %top, %one : i64
+    %bottom = arith.minsi %below, %last_row : i64
+    %j = kernel.index (d0, d1, d2) -> (d2)
+    %left = arith.divsi %j, %four : i64
+    %beside = arith.addi %left, %one : i64
+    %right = arith.minsi %beside, %last_column : i64
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d3, d4) values(%top, %left) : tensor<3x8x16xf32> -> f32
+    %b = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d3, d4) values(%top, %right) : tensor<3x8x16xf32> -> f32
+    %aw = arith.mulf %a, %near : f32
+    %ab = arith.addf %aw, %b : f32
+    %c = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d3, d4) values(%bottom, %left) : tensor<3x8x16xf32> -> f32
+    %d = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d3, d4) values(%bottom, %right) : tensor<3x8x16xf32> -> f32
+    %cw = arith.mulf %c, %near : f32
+    %cd = arith.addf %cw, %d : f32
+    %abw = arith.mulf %ab, %near : f32
+    %cdw = arith.mulf %cd, %far : f32
+    %sum = arith.addf %abw, %cdw : f32
+    %z = math.exp %sum : f32
+    kernel.yield %z : f32
+  } : tensor<3x32x64xf32>
+  kernel.return %y : tensor<3x32x64xf32>
+}

@@ -284,7 +284,10 @@ struct SplitGathers : kiln::cpu::impl::CpuSplitGathersBase<SplitGathers> {
     if (failed(target))
       return signalPassFailure();
     SmallVector<kernel::MapOp> pending;
-    getOperation()->walk([&](kernel::MapOp map) { pending.push_back(map); });
+    getOperation()->walk([&](kernel::MapOp map) {
+      if (!map->getParentOfType<kernel::FuncOp>()) // of a fold, which has one op
+        pending.push_back(map);
+    });
     while (!pending.empty()) {
       kernel::MapOp map = pending.pop_back_val();
       if (gathersAlongTwo(map))
