@@ -54,6 +54,14 @@ static llvm::Error checkSame(StringRef name, const Owner &first, const Owner &ot
   return llvm::Error::success();
 }
 
+/// A program that writes the buffer and does not read it loses the constant on the way.
+static void keepBeginning(torch::ConstantOp buffer) {
+  auto module = buffer->getParentOfType<ModuleOp>();
+  NamedAttrList shared(module->getAttrOfType<DictionaryAttr>(torch::sharedStateAttrName));
+  shared.set(buffer.getName(), buffer.getValue());
+  module->setAttr(torch::sharedStateAttrName, shared.getDictionary(module.getContext()));
+}
+
 llvm::Expected<std::vector<SharedNames>>
 kiln::shareState(ArrayRef<std::pair<std::string, ModuleOp>> modules,
                  ArrayRef<std::string> patterns) {
@@ -86,6 +94,7 @@ kiln::shareState(ArrayRef<std::pair<std::string, ModuleOp>> modules,
           return std::move(error);
         // Reads must not be of the value at compile time.
         owner.buffer.setMutated(true);
+        keepBeginning(owner.buffer);
         owner.names->try_emplace(name, number);
       }
       ++number;

@@ -140,6 +140,37 @@ def test_archive_of_several(files, tmp_path):
     torch.testing.assert_close(alone(*call([1])), copy.deepcopy(module)(*call([1])), **NEAR)
 
 
+class Shown(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.arange(8.0))
+
+    def forward(self, x):
+        return self.kept * x
+
+
+class Filled(Shown):
+    """Writes a buffer that it does not read."""
+
+    def forward(self, x):
+        self.kept.fill_(2.0)
+        return x + 1
+
+
+def test_written_and_not_read(tmp_path):
+    entries = {"show": tmp_path / "show.pt2", "fill": tmp_path / "fill.pt2"}
+    for module, file in zip((Shown(), Filled()), entries.values(), strict=True):
+        torch.export.save(torch.export.export(module, (torch.ones(()),)), file)
+    model = kiln.compile(entries, tmp_path / "model.so", share_state=["kept"], **OPTIONS)
+    written, other = model.session(), model.session()
+    assert written.entry("show")(torch.tensor(3.0)).tolist() == [0, 3, 6, 9, 12, 15, 18, 21]
+    assert written.entry("fill")(torch.tensor(3.0)).item() == 4
+    assert written.entry("show")(torch.tensor(3.0)).tolist() == [6] * 8
+    assert other.entry("show")(torch.tensor(1.0)).tolist() == list(range(8))
+    written.reset()
+    assert written.entry("show")(torch.tensor(1.0)).tolist() == list(range(8))
+
+
 def test_default(files, tmp_path):
     """`forward`, else `model`, is what functions without an entry run."""
     module, folder = files

@@ -483,6 +483,23 @@ private:
     return owned;
   }
 
+  /// The buffer of this name; null: nothing reads it, neither here nor in other programs.
+  ConstantOp findBuffer(StringAttr name) {
+    auto [place, isNew] = constants.try_emplace(name.getValue());
+    if (!isNew)
+      return place->second;
+    auto shared = source->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
+        torch::sharedStateAttrName);
+    if (auto value = shared ? shared.getAs<ElementsAttr>(name) : ElementsAttr()) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(&target->getRegion(0).front());
+      auto type = BufferType::get(cast<RankedTensorType>(value.getType()));
+      place->second = ConstantOp::create(builder, source.getLoc(), type, value, name, IntegerAttr(),
+                                         UnitAttr());
+    }
+    return place->second;
+  }
+
   /// Result `i` is the new value of an input or of a buffer (C3).
   LogicalResult addMove(func::ReturnOp ret, unsigned i, Value value,
                         SmallVectorImpl<std::pair<Value, Value>> &moves) {
@@ -494,12 +511,12 @@ private:
       if (source.getArgAttr(k, torch::nameAttrName) == name)
         to = target.getArguments()[k];
     if (!to) {
-      auto constant = constants.find(name.getValue());
+      ConstantOp buffer = findBuffer(name);
       // A buffer that nothing reads keeps no value that anybody could see.
-      if (constant == constants.end())
+      if (!buffer)
         return success();
-      constant->second.setMutated(true);
-      to = constant->second;
+      buffer.setMutated(true);
+      to = buffer;
     }
     Value from = buffers.lookup(value);
     if (!from || from.getType() != to.getType())
@@ -534,6 +551,7 @@ struct LowerToWrapper : kiln::impl::KernelLowerToWrapperBase<LowerToWrapper> {
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (failed(Lowering(function, given).run()))
         return signalPassFailure();
+    getOperation()->removeAttr(torch::sharedStateAttrName);
   }
 };
 

@@ -226,6 +226,22 @@ func.func @main(%x: tensor<8x64xf32> {torch.name = "x"}) -> (tensor<64xf32> {tor
 
 // -----
 
+// A buffer that nothing reads here is written if other programs read it.
+// CHECK-NOT: torch.shared_state
+// CHECK: wrapper.program @main
+// CHECK: %[[B:.*]] = wrapper.constant "shared" mutated dense<3.000000e+00> : tensor<4xf32>
+// CHECK-NOT: "alone"
+// CHECK: wrapper.copy %arg0 to %[[B]]
+// CHECK-NOT: wrapper.copy
+module attributes {torch.shared_state = {shared = dense<3.0> : tensor<4xf32>}} {
+  func.func @main(%x: tensor<4xf32> {torch.name = "x"})
+      -> (tensor<4xf32> {torch.mutates = "shared", torch.mutates_kind = "buffer"}, tensor<4xf32> {torch.mutates = "alone", torch.mutates_kind = "buffer"}) {
+    return %x, %x : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
 // CHECK: wrapper.program @main
 // CHECK: %[[Q:.*]] = wrapper.alloc : <[4, 8], [8, 1], ui8>
 // CHECK: %[[W:.*]] = wrapper.view %[[Q]] offset 0 : <[4, 8], [8, 1], ui8> -> <[4, 2], [2, 1], i32>
