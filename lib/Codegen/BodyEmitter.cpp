@@ -228,7 +228,7 @@ int64_t codegen::preferredLanes(Region &region, const CPUInfo &target) {
   bool scalarOnly = false;
   auto isNumber = [](Type type) { return type.isIntOrFloat(); };
   auto isWhole = [](Type type) { return isa<VectorType, RankedTensorType>(type); };
-  // What is the same for all elements is a scalar, however wide, as a quantizer's scale in f64 is.
+  // A value that all elements have is a scalar, however wide, as a quantizer's scale in f64 is.
   llvm::DenseSet<Value> scalars;
   auto isScalar = [&](Operation *op) {
     auto map = kernel::getIndexMap(op);

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace kiln::codegen;
 
 static constexpr size_t numPieces = 32;
-/// Of one power, the highest one first.
+/// Those of one power; the highest power comes first.
 using Coefficients = float[numPieces];
 
 /// Beyond `last` the function is 1.

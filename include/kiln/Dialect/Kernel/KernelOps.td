@@ -260,8 +260,7 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     Two: the signed halves of an i32 of `lhs`, and the signed bytes of an i16 of `rhs`.
 
     Constraints:
-    - (C1) the result's shape is the (permuted) batch, m and n extents, after the number of parts if there
-      is a `part`
+    - (C1) the result's shape is the (permuted) batch, m and n extents, after the number of parts if there is a `part`
     - (C2) lhs and rhs yield one value, without `bytes` of the same type
     - (C3) the epilogue takes one argument and yields one value of the result's element type
     - (C4) regions use only the dims they may
@@ -693,8 +692,7 @@ def Kernel_SpanOp : Kernel_Op<"span", [Pure]> {
   }];
   let arguments = (ins AnyRankedTensor:$tensor, Sym_ExprAttr:$first);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat =
-      "$tensor `from` custom<Size>($first) attr-dict `:` type($tensor) `->` type($result)";
+  let assemblyFormat = "$tensor `from` custom<Size>($first) attr-dict `:` type($tensor) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -52,7 +52,7 @@ inline constexpr llvm::StringLiteral rangesAttrName = "torch.ranges";
 inline constexpr llvm::StringLiteral guardsAttrName = "torch.guards";
 inline constexpr llvm::StringLiteral constantsAttrName = "torch.constants";
 inline constexpr llvm::StringLiteral modulesAttrName = "torch.modules";
-/// Of a module: what buffers that other programs read as well begin with, by their names.
+/// First values of a module's buffers that other programs read as well, by their names.
 inline constexpr llvm::StringLiteral sharedStateAttrName = "torch.shared_state";
 
 /// The names that constants with the value of a parameter or buffer have: those that the module's

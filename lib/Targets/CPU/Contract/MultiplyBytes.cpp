@@ -54,7 +54,7 @@ struct Product {
   }
   unsigned firstK() const { return firstN() + ContractOp(contract).getNumN(); }
   unsigned numDims() const { return firstK() + ContractOp(contract).getNumK(); }
-  /// What is added to signed bytes of the left operand.
+  /// A number added to signed bytes of the left operand.
   int64_t lhsOffset() const { return groupSteps == 4 ? lhs.offset() : 0; }
 };
 
