@@ -124,7 +124,7 @@ static bool decompose(const decomposition *call, int64_t i) {
   /* Far from overflow, by a power of two, which is exact. */
   double most = KILN_LINALG(normalize)(n * n, a);
   tridiagonalize(n, a, d, e, tau, w);
-  if (call->wants_vectors) {
+  if (call->wants_vectors && n > 0) {
     vectors = matrix_of(call->out[2], i);
     KILN_LINALG(accumulate)(n, n, n - 1, 1, a + 1, n + 1, tau, vectors);
   }

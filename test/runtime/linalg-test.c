@@ -33,7 +33,9 @@ typedef struct {
 static array allocate(int rank, int64_t a, int64_t b, int64_t c, size_t item) {
   array made = {{.ndim = rank}, {a, b, c}};
   int64_t count = rank == 0 ? 1 : a * b * (rank == 3 ? c : 1);
-  made.tensor.data = malloc((size_t)count * item + (count == 0));
+  if (count == 0)
+    return made; /* what is empty may be nowhere */
+  made.tensor.data = malloc((size_t)count * item);
   memset(made.tensor.data, 0x7f, (size_t)count * item);
   return made;
 }
@@ -208,8 +210,8 @@ static void test_svd(int64_t n, int64_t m, const array *given) {
   array few = matrices(k, m), right = matrices(k, n);
   CHECK(call(KILN_LINALG(svd), (array *[]){&a}, 1, (array *[]){&s, &w, &few, &right}, 4) ==
         KILN_OK);
-  CHECK(!memcmp(data(&few), data(&u), (size_t)(k * m) * sizeof(scalar)));
-  CHECK(!memcmp(data(&right), data(&v), (size_t)(k * n) * sizeof(scalar)));
+  CHECK(k == 0 || !memcmp(data(&few), data(&u), (size_t)(k * m) * sizeof(scalar)));
+  CHECK(k == 0 || !memcmp(data(&right), data(&v), (size_t)(k * n) * sizeof(scalar)));
   release((array *[]){&s, &alone, &w, &u, &v, &few, &right}, 7);
 }
 
@@ -240,7 +242,7 @@ static void test_eig(int64_t n, const array *given) {
   CHECK(call(KILN_LINALG(eig), (array *[]){&a}, 1, (array *[]){&values, &w, &v}, 3) == KILN_OK);
   CHECK(call(KILN_LINALG(eig), (array *[]){&a}, 1, (array *[]){&alone, &w}, 2) == KILN_OK);
   const double complex *lambda = values.tensor.data, *x = v.tensor.data;
-  CHECK(!memcmp(lambda, alone.tensor.data, (size_t)n * sizeof *lambda));
+  CHECK(n == 0 || !memcmp(lambda, alone.tensor.data, (size_t)n * sizeof *lambda));
   double unit = largest(n * n, data(&a)) + DBL_MIN;
   for (int64_t k = 0; k < n; ++k) {
     double square = 0;
