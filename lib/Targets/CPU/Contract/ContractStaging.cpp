@@ -262,11 +262,17 @@ public:
     source.bindSum(sum);
     body.emitAvailable();
     for (int64_t v = 0; v < vectors; ++v) {
+      Value value;
+      {
+        BodyEmitter::Scope scope(body);
+        sym::Expr column = frame.assumptions.simplify(firstColumn + v * lanes);
+        Value mask = emitTailMask(frame, column, source.columns, lanes);
+        source.bindColumn(column + body.setLanes(lanes, mask));
+        value = body.splat(evaluate());
+      }
+      // Past the last column as well: what is computed there is nobody's, but made of something.
       BodyEmitter::Scope scope(body);
-      sym::Expr column = frame.assumptions.simplify(firstColumn + v * lanes);
-      sym::Expr lane = body.setLanes(lanes, emitTailMask(frame, column, source.columns, lanes));
-      source.bindColumn(column + lane);
-      store(sum * width + v * lanes + lane, evaluate());
+      store(sum * width + v * lanes + body.setLanes(lanes), value);
     }
   }
 
