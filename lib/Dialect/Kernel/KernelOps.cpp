@@ -3,6 +3,7 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
@@ -416,6 +417,18 @@ std::optional<sym::Expr> AttentionOp::getNumParts() {
   if (!getPart())
     return std::nullopt;
   return getN().getValue().ceilDiv(getPartAttr().getValue());
+}
+
+LogicalResult AttentionOp::canonicalize(AttentionOp op, PatternRewriter &rewriter) {
+  Region &bias = op.getBias();
+  if (bias.empty() || !matchPattern(bias.front().getTerminator()->getOperand(0), m_AnyZeroFloat()))
+    return rewriter.notifyMatchFailure(op, "the bias is empty, or not 0");
+  rewriter.modifyOpInPlace(op, [&] {
+    bias.dropAllReferences();
+    while (!bias.empty())
+      rewriter.eraseBlock(&bias.front());
+  });
+  return success();
 }
 
 LogicalResult AttentionOp::verify() {

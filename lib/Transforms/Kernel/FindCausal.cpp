@@ -95,11 +95,6 @@ std::optional<std::pair<Value, bool>> getCondition(Value bias) {
   return std::nullopt;
 }
 
-void dropBlocks(Region &region) {
-  region.dropAllReferences();
-  region.getBlocks().clear();
-}
-
 /// True if `attention` has become causal.
 bool findCausal(AttentionOp attention) {
   // A single query is a matter of few keys, which targets have other ways for.
@@ -120,13 +115,8 @@ bool findCausal(AttentionOp attention) {
     return true;
   OpBuilder b(found->op);
   Value holds = arith::ConstantIntOp::create(b, found->op.getLoc(), !found->value, 1);
-  bool isAll = found->op.getResult() == condition->first;
   found->op.replaceAllUsesWith(holds);
   found->op.erase();
-  auto select = yield->getOperand(0).getDefiningOp<arith::SelectOp>();
-  Value rest = condition->second ? select.getFalseValue() : select.getTrueValue();
-  if (isAll && matchPattern(rest, m_AnyZeroFloat()))
-    dropBlocks(attention.getBias());
   return true;
 }
 

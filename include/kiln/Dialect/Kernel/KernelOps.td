@@ -360,9 +360,8 @@ def Kernel_AttentionOp : Kernel_Op<"attention",
     result[batch, m, dv] = sum over n of p[m, n] * v(batch, n, dv), where
     p[m, ·] = softmax over n of (scale * sum over d of q(batch, m, d) * k(batch, n, d) + bias(batch, m, n)).
     With `causal`, n > m is left out. A row in which everything is left out or -inf gives 0.
-    Dims are numbered batch…, m, n, d, dv, and every region's maps take all of them. An empty `bias`
-    region adds nothing. `perm` says which of (batch…, m, dv) each dim of the result is, counted in
-    that order.
+    Dims are numbered batch…, m, n, d, dv, and every region's maps take all of them. An empty `bias` region adds nothing, and one
+    that is 0 becomes empty. `perm` says which of (batch…, m, dv) each dim of the result is, counted in that order.
 
     It stays one op until a target tiles it, then becomes the online-softmax loop (Milakov and
     Gimelshein, 2018; Dao et al., FlashAttention, 2022): the score matrix is never in memory.
@@ -389,6 +388,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention",
     `q` $q `k` $k `v` $v `bias` $bias `:` type($result) (`,` type($state)^)?
   }];
   let hasVerifier = 1;
+  let hasCanonicalizeMethod = 1;
   let extraClassDeclaration = [{
     unsigned getNumBatch() { return getBatch().getSizes().size(); }
     /// The size of the results' first dim; null if there is no `part`.
