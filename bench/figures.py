@@ -25,6 +25,9 @@ TITLES = {
 SYSTEMS = list(TITLES)
 PEERS = ["aoti-default", "aoti-freezing"]
 EVERY_PEER = SYSTEMS[3:]
+DOCUMENT = peers.ROOT / "docs" / "benchmarks.md"
+END = "<!-- End of the figures -->"
+GOALS = "<!-- Written by bench/run --document -->"
 
 
 def note(text):
@@ -75,44 +78,71 @@ def latency(options, names=None):
     return results
 
 
+def tabulate_latency(results, threads):
+    """Headings, a row for each model and the means, and the ratios to the better AOTInductor and the best of all peers."""
+    measured = {system for row in results.values() if threads in row for system in row[threads]["median"]}
+    systems = [*(system for system in SYSTEMS if system in measured), *sorted(measured - {*SYSTEMS})]
+    rows, ratios = [], {"aoti": [], "best": []}
+    for name, result in results.items():
+        medians = result[threads]["median"]
+        ours, errors = medians.get("kiln"), result.get("errors")
+        row = {
+            key: ours / peer if ours and peer else None
+            for key, peer in (("aoti", better_peer(medians)), ("best", better_peer(medians, EVERY_PEER)))
+        }
+        for key, ratio in row.items():
+            ratios[key] += [ratio] if ratio else []
+        rows.append(
+            [
+                name,
+                *(table.milliseconds(medians.get(system)) for system in systems),
+                table.ratio(row["aoti"]),
+                table.ratio(row["best"]) + (" behind" if row["best"] and row["best"] > 1 else ""),
+                table.number(min(errors[0], errors[1]), 2) if errors else "-",
+            ]
+        )
+    means = (table.ratio(table.geometric_mean(values)) for values in ratios.values())
+    rows.append(["geometric mean", *[""] * len(systems), *means, ""])
+    return ["", *(TITLES.get(system, system) for system in systems), "of better AOTI", "of best", "max error"], rows, ratios
+
+
+def threads_of(results):
+    return sorted({key for row in results.values() for key in row if key.startswith("threads-")})
+
+
 def show_latency(results, goals, title="models"):
-    levels = sorted(
-        {system for row in results.values() for key in row if key.startswith("threads-") for system in row[key]["median"]} - {*SYSTEMS}
-    )
-    systems = [*SYSTEMS, *levels]
-    for threads in sorted({key for row in results.values() for key in row if key.startswith("threads-")}):
-        rows, ratios = [], {"aoti": [], "best": []}
-        for name, result in results.items():
-            medians = result[threads]["median"]
-            ours, errors = medians.get("kiln"), result.get("errors")
-            row = {
-                key: ours / peer if ours and peer else None
-                for key, peer in (("aoti", better_peer(medians)), ("best", better_peer(medians, EVERY_PEER)))
-            }
-            for key, ratio in row.items():
-                ratios[key] += [ratio] if ratio else []
-            rows.append(
-                [
-                    name,
-                    *(table.milliseconds(medians.get(system)) for system in systems),
-                    table.ratio(row["aoti"]),
-                    table.ratio(row["best"]),
-                    "behind" if row["best"] and row["best"] > 1 else "",
-                    table.number(min(errors[0], errors[1]), 2) if errors else "-",
-                ]
-            )
-        means = {key: table.geometric_mean(values) for key, values in ratios.items()}
-        rows.append(["geometric mean", *[""] * len(systems), table.ratio(means["aoti"]), table.ratio(means["best"]), "", ""])
+    for threads in threads_of(results):
+        headings, rows, ratios = tabulate_latency(results, threads)
         print(f"\nLatency of {title} in ms, median, {threads.replace('-', ' ')}\n")
-        print(table.render(["", *(TITLES.get(system, system) for system in systems), "of better AOTI", "of best", "", "max error"], rows))
+        print(table.render(headings, rows))
         count = int(threads.removeprefix("threads-"))
         where = f"{title}, {count} thread{'s' if count > 1 else ''}"
         for key, peer, mean, worst in (("aoti", "of the better AOTInductor", 0.9, 1.1), ("best", "of the best peer", 0.85, 1.0)):
             complete = len(ratios[key]) == len(results)
-            goals.add(f"latency, geometric mean, {where}", means[key] if complete else None, mean, peer)
+            goals.add(f"latency, geometric mean, {where}", table.geometric_mean(ratios[key]) if complete else None, mean, peer)
             goals.add(f"latency, worst of {where}", max(ratios[key]) if complete else None, worst, peer)
     errors = [min(result["errors"][:2]) for result in results.values() if "errors" in result]
     goals.add(f"largest error of {title}", max(errors) if len(errors) == len(results) else None, 1e-4, "of the output's range")
+
+
+def document_latency(results, part):
+    """Writes what this run has measured into docs/benchmarks.md."""
+    for threads in threads_of(results[part]):
+        begin = f"<!-- Written by bench/run --only {part} --document, {threads} -->"
+        table.write_section(DOCUMENT, begin, END, results, *tabulate_latency(results[part], threads)[:2])
+
+
+def tabulate_goals(rows):
+    words = {True: "met", False: "missed", None: "not measured"}
+    return ["", "measured", "goal", "", ""], [
+        [row["figure"], table.number(row["value"]), f"{'>=' if row['at_least'] else '<='} {row['goal']:g}", row["unit"], words[row["met"]]]
+        for row in rows
+    ]
+
+
+def document_goals(results):
+    """Writes what has been measured beside what it should be into docs/benchmarks.md."""
+    table.write_section(DOCUMENT, GOALS, END, results, *tabulate_goals(row for row in results["goals"] if row["met"] is not None))
 
 
 def show_memory(results, goals, title="models"):

@@ -8,6 +8,8 @@ import peers
 import table
 from workers import Worker, interleave
 
+DOCUMENT = peers.ROOT / "docs" / "benchmarks.md"
+
 
 def _static(name, tiny, row):
     """(`.so` of the model exported for these sizes alone, file of inputs of these sizes)"""
@@ -69,30 +71,42 @@ def latency(options):
     return results
 
 
+RATIOS = ("static", "aoti")
+
+
+def quotients(entry):
+    medians = entry["median"]
+    return {system: medians["dynamic"] / medians[system] if {"dynamic", system} <= medians.keys() else None for system in RATIOS}
+
+
+def means(results):
+    """Of the ratios to each system, if it was measured at all sizes."""
+    found = [quotients(entry) for entries in results.values() for entry in entries]
+    return {system: table.geometric_mean(row[system] for row in found) if all(row[system] for row in found) else None for system in RATIOS}
+
+
+def tabulate_latency(results):
+    rows = [
+        [
+            f"{name}: {_title(entry['sizes'])}",
+            *(table.milliseconds(entry["median"].get(system)) for system in ("dynamic", *RATIOS)),
+            *map(table.ratio, quotients(entry).values()),
+        ]
+        for name, entries in results.items()
+        for entry in entries
+    ]
+    rows.append(["geometric mean", "", "", "", *map(table.ratio, means(results).values())])
+    return ["", "Kiln", "static", "AOTInductor", "of static", "of AOTI"], rows
+
+
 def show_latency(results, goals):
-    systems, ratios, lines = ("dynamic", "static", "aoti"), {"static": [], "aoti": []}, []
-    for name, entries in results.items():
-        for entry in entries:
-            medians = entry["median"]
-            quotients = {
-                system: medians["dynamic"] / medians[system] if {"dynamic", system} <= medians.keys() else None for system in ratios
-            }
-            for system, quotient in quotients.items():
-                ratios[system].append(quotient)
-            lines.append(
-                [
-                    f"{name}: {_title(entry['sizes'])}",
-                    *(table.milliseconds(medians.get(system)) for system in systems),
-                    *map(table.ratio, quotients.values()),
-                ]
-            )
-    means = {system: table.geometric_mean(values) if all(values) else None for system, values in ratios.items()}
-    lines.append(["geometric mean", "", "", "", *map(table.ratio, means.values())])
     print("\nLatency of dynamic models in ms, median, 1 thread\n")
-    print(table.render(["", "Kiln", "static", "AOTInductor", "of static", "of AOTI"], lines))
-    goals.add("dynamic latency, geometric mean", means["static"], 1.05, "of static")
-    goals.add("dynamic latency, worst", max(ratios["static"]) if all(ratios["static"]) else None, 1.15, "of static")
-    goals.add("dynamic latency, geometric mean", means["aoti"], 0.9, "of AOTInductor's dynamic")
+    print(table.render(*tabulate_latency(results)))
+    mean = means(results)
+    worst = mean["static"] and max(quotients(entry)["static"] for entries in results.values() for entry in entries)
+    goals.add("dynamic latency, geometric mean", mean["static"], 1.05, "of static")
+    goals.add("dynamic latency, worst", worst, 1.15, "of static")
+    goals.add("dynamic latency, geometric mean", mean["aoti"], 0.9, "of AOTInductor's dynamic")
 
 
 def compile_time(options):
@@ -109,16 +123,18 @@ def compile_time(options):
     return results
 
 
+def tabulate_compile_time(results):
+    return ["", "dynamic", "static", "of static"], [
+        [name, table.number(row["dynamic"]), table.number(row["static"]), table.ratio(row["dynamic"] / row["static"])]
+        for name, row in results.items()
+    ]
+
+
 def show_compile_time(results, goals):
-    ratios = {name: row["dynamic"] / row["static"] for name, row in results.items()}
     print("\nCompile time of dynamic models in seconds\n")
-    print(
-        table.render(
-            ["", "dynamic", "static", "of static"],
-            [[name, table.number(row["dynamic"]), table.number(row["static"]), table.ratio(ratios[name])] for name, row in results.items()],
-        )
-    )
-    goals.add("dynamic compile time, worst model", max(ratios.values()), 1.3, "of static")
+    print(table.render(*tabulate_compile_time(results)))
+    worst = max(row["dynamic"] / row["static"] for row in results.values())
+    goals.add("dynamic compile time, worst model", worst, 1.3, "of static")
 
 
 ENTRY = {"checks-warm": "checks and sizes, warm", "checks": "cold", "entry-warm": "to the first parallel kernel, warm", "entry": "cold"}
@@ -143,16 +159,26 @@ def entry(options, rounds=10, runs=8):
     return results
 
 
+def tabulate_entry(results):
+    return ["", *ENTRY.values()], [
+        [name, *(f"{table.number(row[mode]['median'] * 1e6)}, {table.number(row[mode]['min'] * 1e6)}" for mode in ENTRY)]
+        for name, row in results.items()
+    ]
+
+
 def show_entry(results, goals):
     print("\nThe beginning of a dynamic model's run in us: median, least\n")
-    print(
-        table.render(
-            ["", *ENTRY.values()],
-            [
-                [name, *(f"{table.number(row[mode]['median'] * 1e6)}, {table.number(row[mode]['min'] * 1e6)}" for mode in ENTRY)]
-                for name, row in results.items()
-            ],
-        )
-    )
+    print(table.render(*tabulate_entry(results)))
     checks = results.get("bert-base", {}).get("checks", {}).get("median")
     goals.add("entry checks and sizes of dynamic bert-base, us", checks and checks * 1e6, 2, "")
+
+
+TABLES = {"dynamic": tabulate_latency, "dynamic-compile": tabulate_compile_time, "dynamic-entry": tabulate_entry}
+
+
+def document(results, parts):
+    """Writes what this run has measured into docs/benchmarks.md."""
+    for part, tabulate in TABLES.items():
+        if part in parts:
+            begin = f"<!-- Written by bench/run --only {part} --document -->"
+            table.write_section(DOCUMENT, begin, "<!-- End of the figures -->", results, *tabulate(results[part]))

@@ -46,6 +46,16 @@ PARTS = [
     "prediction",
     "low-precision",
 ]
+DOCUMENTED = [
+    "latency",
+    "latency-dense",
+    *figures_dynamic.TABLES,
+    "torch-compile",
+    "torch-compile-frozen",
+    "autotune",
+    "scale",
+    "low-precision",
+]
 
 
 class Goals:
@@ -59,23 +69,8 @@ class Goals:
         self.rows.append({"figure": title, "value": value, "goal": goal, "unit": unit, "at_least": at_least, "met": met})
 
     def show(self):
-        words = {True: "met", False: "missed", None: "not measured"}
         print("\nGoals\n")
-        print(
-            table.render(
-                ["", "measured", "goal", "", ""],
-                [
-                    [
-                        row["figure"],
-                        table.number(row["value"]),
-                        f"{'>=' if row['at_least'] else '<='} {row['goal']:g}",
-                        row["unit"],
-                        words[row["met"]],
-                    ]
-                    for row in self.rows
-                ],
-            )
-        )
+        print(table.render(*figures.tabulate_goals(self.rows)))
 
 
 def machine():
@@ -126,17 +121,11 @@ def parse_options():
     parser.add_argument("--tiny", action="store_true", help="small configurations: to try the benchmark itself")
     parser.add_argument("--json", type=pathlib.Path, default=peers.CACHE / "results.json", help="where the results go")
     parser.add_argument("--keep", action="store_true", help="keep what that file says of other parts and models: for runs in several turns")
-    parser.add_argument(
-        "--document",
-        action="store_true",
-        help="also write figures into the documents: torch-compile's and those of autotune, scale and low-precision",
-    )
+    parser.add_argument("--document", action="store_true", help=f"also write figures into the documents, those of {', '.join(DOCUMENTED)}")
     parser.add_argument("--before", type=pathlib.Path, metavar="FOLDER", help="NAME.so that another compiler has made, for autotune")
     options = parser.parse_args()
-    if options.document and (
-        options.tiny or not {"torch-compile", "torch-compile-frozen", "autotune", "scale", "low-precision"} & set(options.only)
-    ):
-        parser.error("--document is for runs of torch-compile, autotune, scale and low-precision on the published configurations")
+    if options.document and (options.tiny or not {*DOCUMENTED} & {*options.only}):
+        parser.error(f"--document is for the published configurations, and for {', '.join(DOCUMENTED)}")
     return options
 
 
@@ -235,7 +224,12 @@ def main():
     goals.show()
     results["goals"] = goals.rows
     if options.document and not failed:
+        figures_dynamic.document(results, options.only)
         figures_dynamo.document(results, options.only)
+        if {"latency", "latency-dense"} & {*options.only}:
+            figures.document_goals(results)
+        for part in {"latency", "latency-dense"} & {*options.only}:
+            figures.document_latency(results, part)
         if "autotune" in options.only:
             figures_autotune.document(results)
         if "scale" in options.only:

@@ -140,13 +140,23 @@ def test_tables():
     assert table.geometric_mean([1, 4]) == 2 and table.geometric_mean([]) is None
 
 
-def test_latency_marks_what_is_behind(capsys):
+def test_latency_marks_what_is_behind(capsys, tmp_path, monkeypatch):
     times = {"kiln": 2.0, "aoti-default": 4.0, "aoti-freezing": 5.0, "openvino": 1.0, "kiln@x86-64-v3": 3.0}
     goals = measure.Goals()
     figures.show_latency({"some": {"threads-1": {"median": times}}}, goals)
     (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("some"))
-    assert row == ["some", "2000", "-", "-", "4000", "5000", "-", "-", "-", "1000", "3000", "0.50x", "2.00x", "behind", "-"]
+    assert row == ["some", "2000", "4000", "5000", "1000", "3000", "0.50x", "2.00x", "behind", "-"]
     assert [goal["met"] for goal in goals.rows] == [True, True, False, False, None]
+    begin = "<!-- Written by bench/run --only latency --document, threads-1 -->"
+    monkeypatch.setattr(figures, "DOCUMENT", tmp_path / "page.md")
+    figures.DOCUMENT.write_text(f"{begin}\nstale\n{figures.END}\n")
+    results = {"machine": {"cpu": "a CPU", "cores": 2, "isa": ["avx2"], "time": "today", "load": 1}}
+    figures.document_latency(results | {"latency": {"some": {"threads-1": {"median": times}}}}, "latency")
+    text = figures.DOCUMENT.read_text()
+    assert "stale" not in text and "| some | 2000 | 4000 | 5000 | 1000 | 3000 | 0.50x | 2.00x behind | - |" in text
+    figures.DOCUMENT.write_text(f"{figures.GOALS}\nstale\n{figures.END}\n")
+    figures.document_goals(results | {"goals": goals.rows})
+    assert "| latency, worst of models, 1 thread | 2.00 | <= 1 | of the best peer | missed |" in figures.DOCUMENT.read_text()
 
 
 def test_peers_that_are_not_installed(tiny, monkeypatch):
