@@ -175,7 +175,8 @@ def figures_of(name, result, threads):
 
 def tabulate(results, threads):
     rows = []
-    for name, result in results.items():
+    for name in filter(results.get, low_precision.NAMES):  # in their order, in however many turns they were measured
+        result = results[name]
         if threads not in result:
             continue
         times = result[threads]["median"]
