@@ -105,7 +105,7 @@ static void make_hessenberg(schur *s, scalar *tau, scalar *w) {
     v[0] = head;
   }
   if (s->q)
-    KILN_LINALG(accumulate)(n, n, n - 1, 1, s->t + 1, n + 1, tau, s->q);
+    KILN_LINALG(accumulate)(n, n, n - 1, 1, s->t, n + 1, tau, s->q);
   s->size = 0;
   for (int64_t j = 0; j < n; ++j)
     for (int64_t i = 0; i < n; ++i)

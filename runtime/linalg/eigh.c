@@ -124,9 +124,9 @@ static bool decompose(const decomposition *call, int64_t i) {
   /* Far from overflow, by a power of two, which is exact. */
   double most = KILN_LINALG(normalize)(n * n, a);
   tridiagonalize(n, a, d, e, tau, w);
-  if (call->wants_vectors && n > 0) {
+  if (call->wants_vectors) {
     vectors = matrix_of(call->out[2], i);
-    KILN_LINALG(accumulate)(n, n, n - 1, 1, a + 1, n + 1, tau, vectors);
+    KILN_LINALG(accumulate)(n, n, n - 1, 1, a, n + 1, tau, vectors);
   }
   if (!is_finite(most) || !diagonalize(n, d, e, vectors))
     return false;

@@ -197,7 +197,7 @@ static inline void reflect(int64_t m, int64_t columns, const scalar *v, scalar f
 }
 
 /* The first `columns` columns of H_0 ... H_(k-1) in q, whose reflectors start at the rows `first`,
- * first + 1, ... and are columns of `v` at `stride`, their heads on that row. q: [columns, m] */
+ * first + 1, ... and lie in `v` from i * stride + first on. q: [columns, m] */
 void KILN_LINALG(accumulate)(int64_t m, int64_t columns, int64_t k, int64_t first, const scalar *v,
                              int64_t stride, const scalar *tau, scalar *q);
 

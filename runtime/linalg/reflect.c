@@ -36,7 +36,7 @@ void KILN_LINALG(accumulate)(int64_t m, int64_t columns, int64_t k, int64_t firs
   /* From the last one on: those behind it have left its column a unit vector. */
   for (int64_t i = smaller(k, columns - first) - 1; i >= 0; --i) {
     int64_t row = i + first;
-    reflect(m - row, columns - row, v + i * stride, tau[i], q + row * m + row, m);
+    reflect(m - row, columns - row, v + i * stride + first, tau[i], q + row * m + row, m);
   }
 }
 

@@ -224,8 +224,7 @@ static bool decompose(const decomposition *call, int64_t i) {
     b.u = matrix_of(tall, i);
     b.v = matrix_of(call->out[is_wide ? 2 : 3], i);
     KILN_LINALG(accumulate)(m, b.u_columns, n, 0, a, m + 1, left, b.u);
-    if (n > 0) /* else there are no reflectors, not even at an address */
-      KILN_LINALG(accumulate)(n, n, n - 1, 1, reflectors + 1, n + 1, right, b.v);
+    KILN_LINALG(accumulate)(n, n, n - 1, 1, reflectors, n + 1, right, b.v);
   }
   if (!is_finite(most) || !diagonalize(&b))
     return false;
