@@ -3,7 +3,6 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
@@ -73,11 +72,6 @@ LogicalResult InsideOp::verify() {
     return emitOpError("has ") << getBounds().getSizes().size() << " bounds for "
                                << getMap().getResults().size() << " expressions";
   return verifyMapInputs(*this, getMap(), getValues().size());
-}
-
-OpFoldResult ExpectOp::fold(FoldAdaptor adaptor) {
-  auto holds = dyn_cast_or_null<IntegerAttr>(adaptor.getCondition());
-  return holds && holds.getValue().isOne() ? OpFoldResult(getValue()) : OpFoldResult();
 }
 
 /// `region` yields `types`; `what` names it in messages.
@@ -417,18 +411,6 @@ std::optional<sym::Expr> AttentionOp::getNumParts() {
   if (!getPart())
     return std::nullopt;
   return getN().getValue().ceilDiv(getPartAttr().getValue());
-}
-
-LogicalResult AttentionOp::canonicalize(AttentionOp op, PatternRewriter &rewriter) {
-  Region &bias = op.getBias();
-  if (bias.empty() || !matchPattern(bias.front().getTerminator()->getOperand(0), m_AnyZeroFloat()))
-    return rewriter.notifyMatchFailure(op, "the bias is empty, or not 0");
-  rewriter.modifyOpInPlace(op, [&] {
-    bias.dropAllReferences();
-    while (!bias.empty())
-      rewriter.eraseBlock(&bias.front());
-  });
-  return success();
 }
 
 LogicalResult AttentionOp::verify() {
