@@ -25,9 +25,6 @@ TITLES = {
 SYSTEMS = list(TITLES)
 PEERS = ["aoti-default", "aoti-freezing"]
 EVERY_PEER = SYSTEMS[3:]
-DOCUMENT = peers.ROOT / "docs" / "benchmarks.md"
-END = "<!-- End of the figures -->"
-GOALS = "<!-- Written by bench/run --document -->"
 
 
 def note(text):
@@ -128,8 +125,7 @@ def show_latency(results, goals, title="models"):
 def document_latency(results, part):
     """Writes what this run has measured into docs/benchmarks.md."""
     for threads in threads_of(results[part]):
-        begin = f"<!-- Written by bench/run --only {part} --document, {threads} -->"
-        table.write_section(DOCUMENT, begin, END, results, *tabulate_latency(results[part], threads)[:2])
+        table.write_section(f"bench/run --only {part} --document, {threads}", results, *tabulate_latency(results[part], threads)[:2])
 
 
 def tabulate_goals(rows):
@@ -142,7 +138,7 @@ def tabulate_goals(rows):
 
 def document_goals(results):
     """Writes what has been measured beside what it should be into docs/benchmarks.md."""
-    table.write_section(DOCUMENT, GOALS, END, results, *tabulate_goals(row for row in results["goals"] if row["met"] is not None))
+    table.write_section("bench/run --document", results, *tabulate_goals(row for row in results["goals"] if row["met"] is not None))
 
 
 def show_memory(results, goals, title="models"):

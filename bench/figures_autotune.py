@@ -8,8 +8,6 @@ import table
 from workers import Worker, interleave
 
 CORES = 2
-DOCUMENT = peers.ROOT / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- Written by bench/run --only autotune --document -->", "<!-- End of the figures -->"
 
 
 def _quartile(times):
@@ -82,6 +80,6 @@ def show(results, goals):
         goals.add("tuning BERT-base, full cache, s more than without", row["warm"] - row["without"], 1, "")
 
 
-def document(results):
+def document(results, part):
     """Writes what this run has measured into docs/benchmarks.md."""
-    table.write_section(DOCUMENT, BEGIN, END, results, *tabulate(results["autotune"])[:2])
+    table.write_section(f"bench/run --only {part} --document", results, *tabulate(results[part])[:2])

@@ -8,8 +8,6 @@ import peers
 import table
 from workers import Worker, interleave
 
-DOCUMENT = peers.ROOT / "docs" / "benchmarks.md"
-
 
 def _static(name, tiny, row):
     """(`.so` of the model exported for these sizes alone, file of inputs of these sizes)"""
@@ -176,9 +174,6 @@ def show_entry(results, goals):
 TABLES = {"dynamic": tabulate_latency, "dynamic-compile": tabulate_compile_time, "dynamic-entry": tabulate_entry}
 
 
-def document(results, parts):
+def document(results, part):
     """Writes what this run has measured into docs/benchmarks.md."""
-    for part, tabulate in TABLES.items():
-        if part in parts:
-            begin = f"<!-- Written by bench/run --only {part} --document -->"
-            table.write_section(DOCUMENT, begin, "<!-- End of the figures -->", results, *tabulate(results[part]))
+    table.write_section(f"bench/run --only {part} --document", results, *TABLES[part](results[part]))

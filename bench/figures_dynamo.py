@@ -15,7 +15,6 @@ BACKENDS = ["kiln", "inductor"]
 FROZEN = [f"{backend}-frozen" for backend in BACKENDS]
 ROUNDS = 3
 DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "torch-compile.md"
-END = "<!-- End of the figures -->"
 
 
 def _start(backend, cache, name, options, threads):
@@ -108,11 +107,9 @@ def show_frozen(results, goals):
     print(table.render(headings, rows))
 
 
-def document(results, parts):
+TABLES = {"torch-compile": tabulate, "torch-compile-frozen": tabulate_frozen}
+
+
+def document(results, part):
     """Writes what this run has measured into docs/torch-compile.md."""
-    for part, tabulated in (("torch-compile", tabulate), ("torch-compile-frozen", tabulate_frozen)):
-        if part not in parts:
-            continue
-        begin = f"<!-- Written by bench/run --only {part} --document -->"
-        headings, rows, *_ = tabulated(results[part])
-        table.write_section(DOCUMENT, begin, END, results, headings, rows)
+    table.write_section(f"bench/run --only {part} --document", results, *TABLES[part](results[part])[:2], document=DOCUMENT)

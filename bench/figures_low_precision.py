@@ -16,8 +16,6 @@ LEVEL = "x86-64-v3"
 PEERS = ["inductor-frozen", "openvino", "onnxruntime", "llama.cpp"]
 SYSTEMS = ["kiln", f"kiln@{LEVEL}", "kiln-f32", f"kiln-f32@{LEVEL}", *PEERS]
 TITLES = {"inductor-frozen": "torch.compile, frozen", "openvino": "OpenVINO", "onnxruntime": "ONNX Runtime", "llama.cpp": "llama.cpp"}
-DOCUMENT = peers.ROOT / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- Written by bench/run --only low-precision --document -->", "<!-- End of the figures -->"
 TOLERANCE = 0.3  # of the range of the outputs in fp32: engines round to other integers, but compute the same network
 
 
@@ -175,8 +173,7 @@ def figures_of(name, result, threads):
 
 def tabulate(results, threads):
     rows = []
-    for name in filter(results.get, low_precision.NAMES):  # in their order, in however many turns they were measured
-        result = results[name]
+    for name, result in results.items():
         if threads not in result:
             continue
         times = result[threads]["median"]
@@ -222,7 +219,6 @@ def show(results, goals):
                 goals.add(f"{name}, AVX2, Kiln's fp32 time", narrow and 1 / narrow, 0.95, "of bf16's", at_least=True)
 
 
-def document(results):
+def document(results, part):
     """Writes what this run has measured into docs/benchmarks.md."""
-    headings, rows = tabulate(results["low-precision"], "threads-1")
-    table.write_section(DOCUMENT, BEGIN, END, results, headings, rows)
+    table.write_section(f"bench/run --only {part} --document", results, *tabulate(results[part], "threads-1"))

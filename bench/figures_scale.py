@@ -11,8 +11,6 @@ import numpy
 import peers
 import table
 
-DOCUMENT = peers.ROOT / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- Written by bench/run --only scale --document -->", "<!-- End of the figures -->"
 WIDTH = 64
 # Numbers of steps, layers or experts. Those of `--tiny` are the first.
 FAMILIES = {
@@ -233,8 +231,7 @@ def show(results, goals):
     goals.add(f"memory for {largest['nodes']} nodes", largest["memory"] / 1e9, 4, "GB")
 
 
-def document(results):
+def document(results, part):
     """Writes what this run has measured into docs/benchmarks.md."""
-    headings, rows = tabulate(results["scale"])
-    text = [f"CPU time is about {_describe(results['scale'])}.", ""]
-    table.write_section(DOCUMENT, BEGIN, END, results, headings, rows, text)
+    text = [f"CPU time is about {_describe(results[part])}.", ""]
+    table.write_section(f"bench/run --only {part} --document", results, *tabulate(results[part]), text)

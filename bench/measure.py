@@ -46,16 +46,16 @@ PARTS = [
     "prediction",
     "low-precision",
 ]
-DOCUMENTED = [
-    "latency",
-    "latency-dense",
-    *figures_dynamic.TABLES,
-    "torch-compile",
-    "torch-compile-frozen",
-    "autotune",
-    "scale",
-    "low-precision",
-]
+# What writes a part's figures into a document.
+DOCUMENTS = {
+    "latency": figures.document_latency,
+    "latency-dense": figures.document_latency,
+    **dict.fromkeys(figures_dynamic.TABLES, figures_dynamic.document),
+    **dict.fromkeys(figures_dynamo.TABLES, figures_dynamo.document),
+    "autotune": figures_autotune.document,
+    "scale": figures_scale.document,
+    "low-precision": figures_low_precision.document,
+}
 
 
 class Goals:
@@ -121,11 +121,11 @@ def parse_options():
     parser.add_argument("--tiny", action="store_true", help="small configurations: to try the benchmark itself")
     parser.add_argument("--json", type=pathlib.Path, default=peers.CACHE / "results.json", help="where the results go")
     parser.add_argument("--keep", action="store_true", help="keep what that file says of other parts and models: for runs in several turns")
-    parser.add_argument("--document", action="store_true", help=f"also write figures into the documents, those of {', '.join(DOCUMENTED)}")
+    parser.add_argument("--document", action="store_true", help=f"also write figures into the documents, those of {', '.join(DOCUMENTS)}")
     parser.add_argument("--before", type=pathlib.Path, metavar="FOLDER", help="NAME.so that another compiler has made, for autotune")
     options = parser.parse_args()
-    if options.document and (options.tiny or not {*DOCUMENTED} & {*options.only}):
-        parser.error(f"--document is for the published configurations, and for {', '.join(DOCUMENTED)}")
+    if options.document and (options.tiny or not DOCUMENTS.keys() & options.only):
+        parser.error(f"--document is for the published configurations, and for {', '.join(DOCUMENTS)}")
     return options
 
 
@@ -140,15 +140,24 @@ def former(options, machine):
 
 
 # Parts that take minutes for each of these: what has been measured is written before the next one begins.
-ONE_BY_ONE = {"latency": "models", "latency-dense": "dense", "low-precision": "programs"}
+ONE_BY_ONE = {
+    "latency": ("models", models.NAMES),
+    "latency-dense": ("dense", dense.NAMES),
+    "low-precision": ("programs", low_precision.NAMES),
+}
 
 
 def one_by_one(options, part):
     """The options of each turn of a part."""
     if part not in ONE_BY_ONE:
         return [options]
-    field = ONE_BY_ONE[part]
+    field, _ = ONE_BY_ONE[part]
     return [argparse.Namespace(**vars(options) | {field: [name]}) for name in getattr(options, field)]
+
+
+def in_order(part, rows):
+    """Those that were measured one by one in the order of their names, in however many runs."""
+    return {name: rows[name] for name in ONE_BY_ONE[part][1] if name in rows} if part in ONE_BY_ONE else rows
 
 
 def write(results, path):
@@ -190,7 +199,7 @@ def main():
     for part in (part for part in PARTS if part in options.only):
         try:
             for turn in one_by_one(options, part):
-                results[part] = results.get(part, {}) | measures[part](turn)
+                results[part] = in_order(part, results.get(part, {}) | measures[part](turn))
                 write(results, options.json)
         except peers.Unavailable as error:
             failed.append(part)
@@ -224,18 +233,10 @@ def main():
     goals.show()
     results["goals"] = goals.rows
     if options.document and not failed:
-        figures_dynamic.document(results, options.only)
-        figures_dynamo.document(results, options.only)
+        for part in DOCUMENTS.keys() & options.only:
+            DOCUMENTS[part](results, part)
         if {"latency", "latency-dense"} & {*options.only}:
             figures.document_goals(results)
-        for part in {"latency", "latency-dense"} & {*options.only}:
-            figures.document_latency(results, part)
-        if "autotune" in options.only:
-            figures_autotune.document(results)
-        if "scale" in options.only:
-            figures_scale.document(results)
-        if "low-precision" in options.only:
-            figures_low_precision.document(results)
     write(results, options.json)
     print(f"\nWritten to {options.json}")
     return 1 if failed else 0

@@ -1,6 +1,10 @@
 """Plain text tables."""
 
 import math
+import pathlib
+
+DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+END = "<!-- End of the figures -->"
 
 
 def render(headings, rows):
@@ -42,10 +46,11 @@ def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
-def write_section(document, begin, end, results, headings, rows, text=()):
-    """Puts a table, the machine that it is of and `text` between two marks of a document."""
+def write_section(command, results, headings, rows, text=(), document=None):
+    """Puts a table, the machine that it is of and `text` between the marks of a command, in docs/benchmarks.md or another document."""
+    document, mark = document or DOCUMENT, f"<!-- Written by {command} -->"
     info = results["machine"]
     machine = f"{info['cpu']}, {info['cores']} cores, {' '.join(info['isa'])}, {info['time']}, load {info['load']} when the run began"
     lines = ["| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]]
-    before, _, rest = document.read_text().partition(begin)
-    document.write_text(before + "\n".join([begin, "", machine, "", *lines, "", *text, end]) + rest.partition(end)[2])
+    before, _, rest = document.read_text().partition(mark)
+    document.write_text(before + "\n".join([mark, "", machine, "", *lines, "", *text, END]) + rest.partition(END)[2])

@@ -148,15 +148,15 @@ def test_latency_marks_what_is_behind(capsys, tmp_path, monkeypatch):
     assert row == ["some", "2000", "4000", "5000", "1000", "3000", "0.50x", "2.00x", "behind", "-"]
     assert [goal["met"] for goal in goals.rows] == [True, True, False, False, None]
     begin = "<!-- Written by bench/run --only latency --document, threads-1 -->"
-    monkeypatch.setattr(figures, "DOCUMENT", tmp_path / "page.md")
-    figures.DOCUMENT.write_text(f"{begin}\nstale\n{figures.END}\n")
+    monkeypatch.setattr(table, "DOCUMENT", tmp_path / "page.md")
+    table.DOCUMENT.write_text(f"{begin}\nstale\n{table.END}\n")
     results = {"machine": {"cpu": "a CPU", "cores": 2, "isa": ["avx2"], "time": "today", "load": 1}}
     figures.document_latency(results | {"latency": {"some": {"threads-1": {"median": times}}}}, "latency")
-    text = figures.DOCUMENT.read_text()
+    text = table.DOCUMENT.read_text()
     assert "stale" not in text and "| some | 2000 | 4000 | 5000 | 1000 | 3000 | 0.50x | 2.00x behind | - |" in text
-    figures.DOCUMENT.write_text(f"{figures.GOALS}\nstale\n{figures.END}\n")
+    table.DOCUMENT.write_text(f"<!-- Written by bench/run --document -->\nstale\n{table.END}\n")
     figures.document_goals(results | {"goals": goals.rows})
-    assert "| latency, worst of models, 1 thread | 2.00 | <= 1 | of the best peer | missed |" in figures.DOCUMENT.read_text()
+    assert "| latency, worst of models, 1 thread | 2.00 | <= 1 | of the best peer | missed |" in table.DOCUMENT.read_text()
 
 
 def test_peers_that_are_not_installed(tiny, monkeypatch):
@@ -179,12 +179,12 @@ def test_autotune_table(tmp_path, monkeypatch):
     row = {"without": 0.5, "cold": 9.0, "warm": 0.75, "same": False, "run": {"before": 3e-3, "plain": 2.2e-3, "tuned": 2e-3}}
     same = row | {"same": True, "run": {"plain": 1e-3, "tuned": 1.1e-3}}
     machine = {"cpu": "a CPU", "cores": 2, "isa": ["avx2"], "time": "today", "load": 1}
-    monkeypatch.setattr(figures_autotune, "DOCUMENT", tmp_path / "page.md")
-    begin, end = figures_autotune.BEGIN, figures_autotune.END
-    figures_autotune.DOCUMENT.write_text(f"before\n{begin}\nstale\n{end}\nbehind\n")
+    monkeypatch.setattr(table, "DOCUMENT", tmp_path / "page.md")
+    begin, end = "<!-- Written by bench/run --only autotune --document -->", table.END
+    table.DOCUMENT.write_text(f"before\n{begin}\nstale\n{end}\nbehind\n")
     for _ in range(2):
-        figures_autotune.document({"machine": machine, "autotune": {"one": row, "two": same}})
-    text = figures_autotune.DOCUMENT.read_text()
+        figures_autotune.document({"machine": machine, "autotune": {"one": row, "two": same}}, "autotune")
+    text = table.DOCUMENT.read_text()
     assert (
         text.startswith(f"before\n{begin}\n\na CPU, 2 cores, avx2, today, load 1 ")
         and text.endswith(f"{end}\nbehind\n")
