@@ -57,7 +57,7 @@ static Scalar makeElement(Type type, InputKind kind, int64_t number, std::mt1993
 
 llvm::Expected<SmallVector<Tensor>> reference::makeInputs(FunctionOpInterface function,
                                                           const Symbols &symbols, InputKind kind,
-                                                          uint64_t seed) {
+                                                          uint64_t seed, int64_t most) {
   std::mt19937_64 generator(seed);
   SmallVector<Tensor> inputs;
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
@@ -65,8 +65,10 @@ llvm::Expected<SmallVector<Tensor>> reference::makeInputs(FunctionOpInterface fu
     SmallVector<int64_t> sizes;
     for (sym::Expr size : sym::getShape(tensorType))
       sizes.push_back(evaluate(size, symbols).value_or(-1));
-    if (llvm::Expected<int64_t> count = countElements(sizes); !count)
+    llvm::Expected<int64_t> count = countElements(sizes, most);
+    if (!count)
       return count.takeError();
+    most -= *count;
     Tensor tensor = Tensor::zeros(tensorType.getElementType(), sizes);
     int64_t number = 0;
     for (Scalar &element : *tensor.elements)

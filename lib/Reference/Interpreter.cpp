@@ -121,7 +121,7 @@ private:
   llvm::Error runOne(Operation *op) {
     if (kernel::isStructured(op)) {
       CodeBuilder builder = makeBuilder();
-      int64_t left = interpreter.options.maxSteps - interpreter.steps;
+      int64_t left = getStepsLeft();
       llvm::Error error =
           define(op->getResults(), runStructured(op, builder, interpreter.options.wide, left));
       interpreter.steps = interpreter.options.maxSteps - left;
@@ -166,6 +166,8 @@ private:
                                          op->getName().getStringRef());
         });
   }
+
+  int64_t getStepsLeft() const { return interpreter.options.maxSteps - interpreter.steps; }
 
   llvm::Error runBitcast(kernel::BitcastOp cast) {
     const Tensor &tensor = values[cast.getTensor()];
@@ -289,7 +291,7 @@ private:
       llvm::Expected<SmallVector<int64_t>> sizes = builder.evaluate(sym::getShape(type));
       if (!sizes)
         return sizes.takeError();
-      if (llvm::Expected<int64_t> count = countElements(*sizes); !count)
+      if (llvm::Expected<int64_t> count = countElements(*sizes, getStepsLeft()); !count)
         return count.takeError();
       collected.push_back(Tensor::zeros(type.getElementType(), *sizes));
     }

@@ -25,7 +25,7 @@ public:
     for (Value result : op->getResults()) {
       auto type = cast<RankedTensorType>(result.getType());
       SmallVector<int64_t> sizes = take(builder.evaluate(sym::getShape(type)));
-      take(countElements(sizes));
+      take(countElements(sizes, stepsLeft));
       if (!problem.empty())
         return llvm::createStringError(problem);
       results.push_back(Tensor::zeros(type.getElementType(), sizes));

@@ -30,16 +30,15 @@ bool reference::isFloating(Type elementType) {
   return isa<FloatType, ComplexType>(kernel::getScalarType(elementType));
 }
 
-llvm::Expected<int64_t> reference::countElements(ArrayRef<int64_t> sizes) {
-  constexpr int64_t most = int64_t(1) << 28; // 4 GB
+llvm::Expected<int64_t> reference::countElements(ArrayRef<int64_t> sizes, int64_t most) {
   int64_t count = 1;
   for (int64_t size : sizes) {
     if (size < 0)
       return llvm::createStringError("a tensor has the size " + Twine(size));
     if (llvm::MulOverflow(count, size, count))
-      count = most + 1;
+      count = std::numeric_limits<int64_t>::max();
   }
-  if (count > most)
+  if (count > std::min(most, maxElements))
     return llvm::createStringError("a tensor has too many elements to interpret the program");
   return count;
 }

@@ -16,10 +16,10 @@ enum class InputKind {
 /// others, as far as their ranges allow. The choice does not depend on the function's body.
 void chooseSymbols(mlir::FunctionOpInterface function, llvm::DenseMap<sym::Expr, int64_t> &symbols);
 
-/// The arguments of a function whose symbols have values. An error says that one would be too large.
+/// The arguments of a function whose symbols have values, of `most` elements together. An error says that one would be too large.
 llvm::Expected<llvm::SmallVector<Tensor>>
 makeInputs(mlir::FunctionOpInterface function, const llvm::DenseMap<sym::Expr, int64_t> &symbols,
-           InputKind kind, uint64_t seed);
+           InputKind kind, uint64_t seed, int64_t most = maxElements);
 
 } // namespace kiln::reference
 

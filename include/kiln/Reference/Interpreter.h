@@ -25,7 +25,7 @@ struct InterpreterOptions {
   bool wide = false;
   /// End the run where a number has no integer: processors convert it differently.
   bool strict = false;
-  /// Elements and steps of sums after which a run is given up.
+  /// Elements and steps of sums after which a run is given up; no tensor of a run has more elements.
   int64_t maxSteps = int64_t(1) << 33;
 };
 

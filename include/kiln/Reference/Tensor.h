@@ -34,8 +34,11 @@ struct Tensor {
                                            llvm::ArrayRef<char> bytes);
 };
 
-/// The number of elements; an error if a size is negative or the memory could not hold them.
-llvm::Expected<int64_t> countElements(llvm::ArrayRef<int64_t> sizes);
+/// Elements of one tensor: 4 GB.
+constexpr int64_t maxElements = int64_t(1) << 28;
+
+/// The number of elements; an error if a size is negative or they are more than `most`.
+llvm::Expected<int64_t> countElements(llvm::ArrayRef<int64_t> sizes, int64_t most = maxElements);
 
 /// `value`, which is `wide`, in the precision of a floating-point type of at most 64 bits.
 double roundTo(mlir::Type type, double value);

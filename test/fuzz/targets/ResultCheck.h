@@ -42,7 +42,8 @@ private:
     kiln::reference::Interpreter interpreter(options);
     kiln::reference::chooseSymbols(function, interpreter.symbols);
     auto inputs = kiln::reference::makeInputs(function, interpreter.symbols,
-                                              kiln::reference::InputKind::Random, /*seed=*/1);
+                                              kiln::reference::InputKind::Random, /*seed=*/1,
+                                              options.maxSteps);
     if (!inputs) {
       llvm::consumeError(inputs.takeError());
       return std::nullopt;
