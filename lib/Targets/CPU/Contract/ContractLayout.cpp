@@ -1,6 +1,7 @@
 // The layout of a product's operands in memory and in scratch, and the loops that go over them.
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "CPU/Contract/SmallWeights.h"
+#include "CPU/Contract/WordGroups.h"
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
@@ -86,6 +87,21 @@ struct Analysis {
            !(hasFewRows(op) && small->steps == wordSteps && small->scale && !small->offset);
   }
 
+  /// Few rows of f32 sum groups of words before they scale them.
+  bool sumsGroups(const ContractLayout &layout, const CPUInfo &target) const {
+    std::optional<int64_t> rows = sym::product(m).constant();
+    if (small->inPairs || small->left || !small->scale || small->offset ||
+        small->steps != wordSteps || layout.lanes == 1 || !rows || *rows > maxWordGroupRows(target))
+      return false;
+    sym::Expr stride = 1;
+    for (const ContractAxis &sum : llvm::reverse(layout.sums)) {
+      if (sum.lhsStride != stride)
+        return false;
+      stride = stride * sum.extent;
+    }
+    return true;
+  }
+
   /// The region's one read, without mask, whose value it yields.
   static kernel::ReadOp plainRead(Region &region) {
     auto read = dyn_cast<kernel::ReadOp>(region.front().front());
@@ -103,7 +119,7 @@ struct Analysis {
   bool direct(ContractLayout &layout) const;
   bool window(ContractLayout &layout) const;
   void matrix(ContractLayout &layout) const;
-  bool packed(ContractLayout &layout) const;
+  bool packed(ContractLayout &layout, const CPUInfo &target) const;
   std::optional<sym::Expr> findPanels(const ContractLayout &layout, kernel::ReadOp read,
                                       unsigned numRows) const;
   void findRhsStrides(ContractLayout &layout) const;
@@ -265,7 +281,7 @@ std::optional<sym::Expr> Analysis::findPanels(const ContractLayout &layout, kern
   return rest;
 }
 
-bool Analysis::packed(ContractLayout &layout) const {
+bool Analysis::packed(ContractLayout &layout, const CPUInfo &target) const {
   std::optional<uint64_t> panel = op.getPanel();
   kernel::ReadOp read = small ? small->bits : plainRead(op.getRhs());
   // A panel of another width than this target's vectors is read like any other operand.
@@ -291,7 +307,7 @@ bool Analysis::packed(ContractLayout &layout) const {
     return true;
   layout.rhsType = read.getType();
   layout.rhsSteps = small->steps;
-  layout.inGroups = small->left || (small->inPairs && !widens());
+  layout.inGroups = small->left || (small->inPairs && !widens()) || sumsGroups(layout, target);
   if (small->left)
     layout.lhsType = read.getType();
   if (widens()) {
@@ -413,7 +429,7 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
   // One column has nothing to fill lanes with.
   if (layout.columns.extent.isConstant(1))
     layout.lanes = 1;
-  if (!analysis.packed(layout)) {
+  if (!analysis.packed(layout, target)) {
     if (analysis.small && (analysis.small->left || analysis.small->inPairs) &&
         layout.lhs == LeftOperand::Direct)
       return op.emitOpError("has panels of another width than the target's vectors");

@@ -14,6 +14,7 @@
 #include "CPU/Contract/ContractStaging.h"
 #include "CPU/Contract/GroupProducts.h"
 #include "CPU/Contract/TileProducts.h"
+#include "CPU/Contract/WordGroups.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Microkernel.h"
@@ -86,6 +87,8 @@ static int64_t countRowsOfEpilogue(const ContractLayout &layout, const CPUInfo &
 static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
   int64_t most = std::min({maxTileRows(target, layout.vectors), countRowsInCache(layout, target),
                            countRowsOfEpilogue(layout, target)});
+  if (layout.inGroups && layout.lhsType.isF32())
+    return maxWordGroupRows(target);
   if (layout.inGroups)
     return std::min(maxGroupRows(target, layout.vectors), target.tileSums / 2);
   if (layout.vectors == 1)

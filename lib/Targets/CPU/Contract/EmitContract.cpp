@@ -340,7 +340,7 @@ private:
     shape.scaleStride = layout.panel();
     if (layout.inGroups) {
       shape.groupWords = *layout.sums[1].extent.constant();
-      if (!layout.lhsType.isBF16())
+      if (!isa<FloatType>(layout.lhsType))
         shape.zeroAt = frame.simplifyAndEmit((layout.sums.front().extent - task.firstSum) *
                                              layout.sums.front().lhsStride);
     }

@@ -2,9 +2,9 @@
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "CPU/Contract/ByteProducts.h"
 #include "CPU/Contract/GroupProducts.h"
-#include "CPU/Contract/PairGroups.h"
 #include "CPU/Contract/Pairs.h"
 #include "CPU/Contract/SmallBits.h"
+#include "CPU/Contract/WordGroups.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -413,7 +413,8 @@ SmallVector<Value> cpu::emitMicrokernel(KernelFrame &frame, const MicrokernelSha
     sums.assign(shape.rowOffsets.size() * shape.vectors, zero);
   }
   if (shape.groupWords != 0)
-    return shape.lhsType.isBF16() ? emitPairGroups(frame, shape, lhs, rhs, sums, prefetch)
-                                  : emitGroupProducts(frame, shape, lhs, rhs, sums, prefetch);
+    return isa<FloatType>(shape.lhsType)
+               ? emitWordGroups(frame, shape, lhs, rhs, sums, prefetch)
+               : emitGroupProducts(frame, shape, lhs, rhs, sums, prefetch);
   return Emitter(frame, shape, prefetch).emit(lhs, rhs, sums);
 }

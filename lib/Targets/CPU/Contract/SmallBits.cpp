@@ -24,11 +24,15 @@ static Value shift(KernelFrame &frame, Value words, int64_t count, bool isLeft, 
                   : arith::ShRUIOp::create(b, frame.loc, words, by).getResult();
 }
 
+bool cpu::looksUpSmallBits(const CPUInfo &target, int64_t lanes) {
+  return lanes == 16 && target.avx512;
+}
+
 Value cpu::widenSmallBits(KernelFrame &frame, Value words, int64_t first) {
   OpBuilder &b = frame.builder;
   Type f32 = b.getF32Type();
   auto vector = dyn_cast<VectorType>(words.getType());
-  if (vector && vector.getNumElements() == 16 && frame.target.avx512) {
+  if (vector && looksUpSmallBits(frame.target, vector.getNumElements())) {
     auto type = VectorType::get(16, f32);
     SmallVector<float> table;
     for (int i = 0; i < 16; ++i)

@@ -6,6 +6,8 @@
 
 namespace kiln::cpu {
 
+/// `widenSmallBits` looks vectors of so many words up in a table.
+bool looksUpSmallBits(const codegen::CPUInfo &target, int64_t lanes);
 /// The signed numbers in bits `first` to `first` + 3 of words (i32, or a vector of them), as f32.
 mlir::Value widenSmallBits(codegen::KernelFrame &frame, mlir::Value words, int64_t first);
 
