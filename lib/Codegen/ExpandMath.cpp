@@ -65,7 +65,9 @@ static arith::AddFOp getSumWithOne(Operation *op) {
 static Value expand(const MathBuilder &m, Operation *op, ValueRange operands) {
   Value x = operands[0];
   return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case([&](math::ExpOp) {
+      .Case([&](math::ExpOp exp) {
+        if (bitEnumContainsAll(exp.getFastmath(), arith::FastMathFlags::afn))
+          return expandWeight(m, x);
         // Beside a 1, denormal numbers are lost anyway.
         bool flushes = llvm::all_of(op->getUsers(), getSumWithOne);
         return expandExp(m, x, flushes);
@@ -249,7 +251,8 @@ struct ExpandMath : kiln::codegen::impl::CodegenExpandMathBase<ExpandMath> {
     if (!isa<FloatType>(element))
       return op->emitError("has no expansion for ") << element;
 
-    MathBuilder m(b, loc, op->getResult(0).getType(), {avx512, gpu, avx512});
+    unsigned tables = gpu ? 0 : avx512 ? 32 : 8;
+    MathBuilder m(b, loc, op->getResult(0).getType(), {avx512, gpu, tables});
     SmallVector<Value> operands(op->getOperands());
     if (auto power = dyn_cast<math::FPowIOp>(op))
       operands[1] = arith::SIToFPOp::create(b, loc, m.type, power.getRhs());

@@ -28,16 +28,20 @@ static Value concatenate(const MathBuilder &m, SmallVector<Value> parts) {
 }
 
 Value MathBuilder::lookUp(ArrayRef<float> table, Value index) const {
-  constexpr int64_t lanes = 16;
+  bool inTwo = table.size() == 32;
+  const int64_t lanes = inTwo ? 16 : 8;
+  assert(table.size() == has.tables && "no such table");
   auto whole = VectorType::get(lanes, b.getF32Type());
-  Value halves[2];
-  for (int64_t half = 0; half < 2; ++half)
-    halves[half] = arith::ConstantOp::create(
-        b, loc, DenseElementsAttr::get(whole, table.slice(half * lanes, lanes)));
+  SmallVector<Value> parts;
+  for (; !table.empty(); table = table.drop_front(lanes))
+    parts.push_back(
+        arith::ConstantOp::create(b, loc, DenseElementsAttr::get(whole, table.take_front(lanes))));
   auto permute = [&](Value numbers) -> Value {
-    return LLVM::CallIntrinsicOp::create(b, loc, whole,
-                                         b.getStringAttr("llvm.x86.avx512.vpermi2var.ps.512"),
-                                         ValueRange{halves[0], numbers, halves[1]})
+    SmallVector<Value> operands{parts[0], numbers};
+    if (inTwo)
+      operands.push_back(parts[1]);
+    StringRef name = inTwo ? "llvm.x86.avx512.vpermi2var.ps.512" : "llvm.x86.avx2.permps";
+    return LLVM::CallIntrinsicOp::create(b, loc, whole, b.getStringAttr(name), operands)
         .getResult(0);
   };
   auto vector = dyn_cast<VectorType>(type);
@@ -51,8 +55,8 @@ Value MathBuilder::lookUp(ArrayRef<float> table, Value index) const {
   int64_t size = vector.getNumElements();
   if (size < lanes)
     return takeLanes(*this, permute(takeLanes(*this, index, 0, lanes)), 0, size);
-  SmallVector<Value> parts;
+  SmallVector<Value> vectors;
   for (int64_t first = 0; first < size; first += lanes)
-    parts.push_back(permute(size == lanes ? index : takeLanes(*this, index, first, lanes)));
-  return concatenate(*this, std::move(parts));
+    vectors.push_back(permute(size == lanes ? index : takeLanes(*this, index, first, lanes)));
+  return concatenate(*this, std::move(vectors));
 }

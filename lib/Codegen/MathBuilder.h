@@ -24,7 +24,7 @@ public:
   struct Features {
     bool scale = false;  ///< multiplies by 2^n (AVX-512's vscalef)
     bool exp2 = false;   ///< 2^x of f32 to 2 ulp (a GPU's ex2.approx)
-    bool tables = false; ///< of 32 f32, in registers (AVX-512's vpermi2ps)
+    unsigned tables = 0; ///< f32 of a table in registers: 32 (vpermi2ps), 8 (vpermps) or none
   };
   MathBuilder(mlir::OpBuilder &builder, mlir::Location loc, Type type, Features has)
       : b(builder), loc(loc), type(type), element(mlir::getElementTypeOrSelf(type)),
@@ -58,7 +58,7 @@ public:
   Value intrinsic(llvm::StringRef name, Value x) const {
     return mlir::LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(name), x).getResult(0);
   }
-  /// The elements of a table of 32 f32 that the lowest five bits of `index` number; f32, where `has.tables`.
+  /// The elements of a table of `has.tables` f32 that the lowest bits of `index` number; f32.
   Value lookUp(llvm::ArrayRef<float> table, Value index) const;
   /// ((c0*x + c1)*x + c2)*x …
   Value poly(Value x, llvm::ArrayRef<double> coefficients) const {
@@ -99,6 +99,7 @@ public:
   Value iand(Value x, Value y) const { return mlir::arith::AndIOp::create(b, loc, x, y); }
   Value ixor(Value x, Value y) const { return mlir::arith::XOrIOp::create(b, loc, x, y); }
   Value shl(Value x, int64_t n) const { return mlir::arith::ShLIOp::create(b, loc, x, i(n)); }
+  Value shr(Value x, int64_t n) const { return mlir::arith::ShRUIOp::create(b, loc, x, i(n)); }
   Value sra(Value x, int64_t n) const { return mlir::arith::ShRSIOp::create(b, loc, x, i(n)); }
   Value ine(Value x, Value y) const {
     return mlir::arith::CmpIOp::create(b, loc, mlir::arith::CmpIPredicate::ne, x, y);
@@ -139,6 +140,8 @@ private:
 
 // f32 and f64, with what the type asks for.
 mlir::Value expandExp(const MathBuilder &m, mlir::Value x, bool flushes = false);
+/// exp(x) of x <= 0, 0 where that would be denormal: a weight of softmax (math.exp with the flag afn).
+mlir::Value expandWeight(const MathBuilder &m, mlir::Value x);
 mlir::Value expandExpM1(const MathBuilder &m, mlir::Value x);
 mlir::Value expandLog(const MathBuilder &m, mlir::Value x);
 mlir::Value expandLog1p(const MathBuilder &m, mlir::Value x);

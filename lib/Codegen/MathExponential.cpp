@@ -6,20 +6,27 @@ using namespace mlir;
 using namespace kiln::codegen;
 
 namespace {
-/// x == n*ln 2 + r with |r| <= ln 2 / 2; n as an integer and as a number.
+/// x == n*ln 2 + r with |r| <= ln 2 / 2. The lowest bits of `power` are n and what the magic number adds, those above them of no use.
 struct Reduced {
-  Value n, number, r;
+  Value power, r;
 };
 } // namespace
 
-static Reduced reduceByLn2(const MathBuilder &m, Value x) {
-  Value shifted = m.fma(x, m.c(1.4426950408889634), m.c(m.roundingMagic()));
-  Value number = m.sub(shifted, m.c(m.roundingMagic()));
-  Value n = m.isub(m.bits(shifted), m.bits(m.c(m.roundingMagic())));
+/// x + powerMagic() has the integer nearest to x, and twice the bias of exponents, in its lowest bits.
+static double powerMagic(const MathBuilder &m) { return m.roundingMagic() + 2. * m.bias(); }
+
+/// The number whose exponent has the lowest bits of `field`.
+static Value fromExponent(const MathBuilder &m, Value field) {
+  return m.fromBits(m.shl(field, m.mantissaBits()));
+}
+
+static Reduced reduceByLn2(const MathBuilder &m, Value x, double magic) {
+  Value shifted = m.fma(x, m.c(1.4426950408889634), m.c(magic));
+  Value number = m.sub(shifted, m.c(magic));
   double high = m.isF64() ? 6.93147180369123816490e-01 : 0.69314718246459960938;
   double low = m.isF64() ? 1.90821492927058770002e-10 : -1.904654323148236017e-09;
   Value r = m.fma(number, m.c(-high), x);
-  return {n, number, m.fma(number, m.c(-low), r)};
+  return {m.bits(shifted), m.fma(number, m.c(-low), r)};
 }
 
 /// exp(r), |r| <= ln 2 / 2. f32: minimax, 0.87 ulp with the reduction; f64: Taylor.
@@ -37,8 +44,9 @@ static Value expPolynomial(const MathBuilder &m, Value r) {
 }
 
 /// p * 2^n in two steps: 2^n alone may be infinite or denormal where the product is not.
-static Value scale(const MathBuilder &m, Value p, Value n) {
+static Value scale(const MathBuilder &m, Value p, Value power) {
   if (m.has.scale) {
+    Value n = m.isub(power, m.bits(m.c(powerMagic(m))));
     if (m.isF64())
       n = arith::TruncIOp::create(m.b, m.loc, m.shaped(m.b.getI32Type()), n);
     // The dialect's own op takes scalars only.
@@ -46,8 +54,8 @@ static Value scale(const MathBuilder &m, Value p, Value n) {
                                          ValueRange{p, n})
         .getResult(0);
   }
-  Value half = m.sra(n, 1);
-  return m.mul(m.mul(p, m.exponent(half)), m.exponent(m.isub(n, half)));
+  Value half = m.shr(power, 1);
+  return m.mul(m.mul(p, fromExponent(m, half)), fromExponent(m, m.isub(power, half)));
 }
 
 /// exp(x) where it neither overflows nor underflows by more than a little. `flushes`: denormal
@@ -62,8 +70,8 @@ static Value expInRange(const MathBuilder &m, Value x, bool flushes = false) {
     Value p = m.intrinsic(name, high);
     return m.mul(p, m.fma(low, m.c(0.6931471805599453), m.c(1)));
   }
-  Reduced reduced = reduceByLn2(m, x);
-  return scale(m, expPolynomial(m, reduced.r), reduced.n);
+  Reduced reduced = reduceByLn2(m, x, powerMagic(m));
+  return scale(m, expPolynomial(m, reduced.r), reduced.power);
 }
 
 Value kiln::codegen::expandExp(const MathBuilder &m, Value x, bool flushes) {
@@ -71,22 +79,30 @@ Value kiln::codegen::expandExp(const MathBuilder &m, Value x, bool flushes) {
   return expInRange(m, m.isF64() ? m.clamp(x, -746, 710) : m.clamp(x, -104, 89), flushes);
 }
 
+Value kiln::codegen::expandWeight(const MathBuilder &m, Value x) {
+  if (m.isF64() || m.has.exp2)
+    return expandExp(m, x);
+  Reduced reduced = reduceByLn2(m, x, m.roundingMagic() + m.bias());
+  Value weight = m.mul(expPolynomial(m, reduced.r), fromExponent(m, reduced.power));
+  // ln 2^-126, rounded up.
+  return m.select(m.lt(x, m.c(-87.336540)), m.c(0), weight);
+}
+
 Value kiln::codegen::expandExp2(const MathBuilder &m, Value x) {
   Value clamped = m.clamp(x, -1076, 1025);
-  Value shifted = m.add(clamped, m.c(m.roundingMagic()));
-  Value n = m.isub(m.bits(shifted), m.bits(m.c(m.roundingMagic())));
-  Value fraction = m.sub(clamped, m.sub(shifted, m.c(m.roundingMagic())));
+  Value shifted = m.add(clamped, m.c(powerMagic(m)));
+  Value fraction = m.sub(clamped, m.sub(shifted, m.c(powerMagic(m))));
   // fraction * ln 2, with the product's error: exp(h + l) = exp(h) * (1 + l).
   Value high = m.mul(fraction, m.c(0.6931471805599453));
   Value low = m.fma(fraction, m.c(0.6931471805599453), m.neg(high));
   low = m.fma(fraction, m.c(2.3190468138462996e-17), low);
   Value p = expPolynomial(m, high);
-  return scale(m, m.fma(p, low, p), n);
+  return scale(m, m.fma(p, low, p), m.bits(shifted));
 }
 
 Value kiln::codegen::expandExpM1(const MathBuilder &m, Value x) {
   Value clamped = m.isF64() ? m.clamp(x, -40, 710) : m.clamp(x, -20, 89);
-  Reduced reduced = reduceByLn2(m, clamped);
+  Reduced reduced = reduceByLn2(m, clamped, powerMagic(m));
   Value r = reduced.r;
   // exp(r) - 1 = r + r^2 * q(r).
   Value q;
@@ -104,7 +120,7 @@ Value kiln::codegen::expandExpM1(const MathBuilder &m, Value x) {
   }
   Value p = m.fma(q, m.mul(r, r), r);
   // 2^n * (p + 1) - 1, halved so that n may be one more than the largest exponent.
-  Value half = m.exponent(m.isub(reduced.n, m.i(1)));
+  Value half = fromExponent(m, m.isub(reduced.power, m.i(m.bias() + 1)));
   Value result = m.fma(p, half, m.sub(half, m.c(0.5)));
   result = m.add(result, result);
   // The sign of a zero.

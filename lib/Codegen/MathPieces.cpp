@@ -1,33 +1,33 @@
 // Odd functions of f32 by tables, where the CPU looks up in them (MathBuilder::Features::tables).
 //
-// With t = |x| and s = min(t, 1), f(t) = s + s * P(t), where |P| is below 1/4, so that most of the error is the last rounding's.
-// P is a polynomial in each of 32 pieces, a function of rate * t - j in piece j, which is within half a step of j / rate. A
-// piece ends at t = 1. Coefficients are minimax for the relative error of f, the lower ones fitted again after each that has been
-// rounded.
+// With t = |x| and s = min(t, c), f(t) = s + s * P(t). P is a polynomial in each piece, a function of rate * t - j in piece j, which
+// is within half a step of j / rate. A piece ends at t = c. With 32 pieces c is 1, |P| is below 1/4, and most of the error is
+// the last rounding's; with 8, c and the rate are what makes do with the fewest powers. Coefficients are minimax for the
+// relative error of f, the lower ones fitted again after each that has been rounded.
 #include "MathBuilder.h"
 
 using namespace mlir;
 using namespace kiln::codegen;
 
-static constexpr size_t numPieces = 32;
-/// Those of one power; the highest power comes first.
-using Coefficients = float[numPieces];
+/// Those of one power, a piece's at its number; the highest power comes first.
+template <size_t numPieces> using Coefficients = float[numPieces];
 
 /// Beyond `last` the function is 1.
-static Value expandByPieces(const MathBuilder &m, Value x, double rate, double last,
-                            ArrayRef<Coefficients> powers) {
-  Value t = m.abs(x), end = m.c(last), one = m.c(1);
+template <size_t numPieces>
+static Value expandByPieces(const MathBuilder &m, Value x, double rate, double c, double last,
+                            ArrayRef<Coefficients<numPieces>> powers) {
+  Value t = m.abs(x), end = m.c(last), bend = m.c(c);
   t = m.select(m.gt(t, end), end, t); // NaN stays
   Value shifted = m.fma(t, m.c(rate), m.c(m.roundingMagic()));
   Value r = m.fma(t, m.c(rate), m.sub(m.c(m.roundingMagic()), shifted));
   Value piece = m.bits(shifted), p = m.lookUp(powers.front(), piece);
-  for (const Coefficients &coefficients : powers.drop_front())
+  for (const Coefficients<numPieces> &coefficients : powers.drop_front())
     p = m.fma(p, r, m.lookUp(coefficients, piece));
-  Value s = m.select(m.gt(t, one), one, t);
+  Value s = m.select(m.gt(t, bend), bend, t);
   return m.copysign(m.fma(s, p, s), x);
 }
 
-static constexpr Coefficients erfPieces[] = {
+static constexpr Coefficients<32> erfPieces[] = {
     {3.50983864e-05F,  3.34043616e-05F,  2.69703087e-05F,  1.78213668e-05F,  7.56243526e-06F,
      -2.38596385e-06F, -1.05601493e-05F, -1.61498392e-05F, 1.4940958e-05F,   2.10587859e-06F,
      -7.32198623e-06F, -1.31111055e-05F, -1.55510133e-05F, -1.53492274e-05F, -1.34845177e-05F,
@@ -64,11 +64,29 @@ static constexpr Coefficients erfPieces[] = {
      -2.42846841e-06F, -9.45731131e-07F, -3.5586325e-07F,  -1.29374058e-07F, -4.54392257e-08F,
      -1.54172799e-08F, -5.05304598e-09F}};
 
+static constexpr Coefficients<8> fewErfPieces[] = {
+    {-0.00057511055F, 5.4008848e-05F, 0.00028871567F, 0.00044506887F, -4.6879424e-05F,
+     -5.6985529e-05F, -7.4977324e-06F, -1.6648479e-06F},
+    {-2.5501478e-05F, -0.0020950679F, -0.0034781208F, -0.00027571651F, 0.00065682182F,
+     0.00020306346F, 2.3095467e-05F, 1.1871795e-06F},
+    {0.0091315368F, 0.0019442455F, 0.004716801F, -0.0049882508F, -0.0026157189F, -0.00046530191F,
+     -3.8966624e-05F, -1.1340821e-06F},
+    {1.9405672e-06F, 0.025882812F, 0.029151142F, 0.022721505F, 0.006101409F, 0.0007689746F,
+     4.9445047e-05F, 1.6894678e-06F},
+    {-0.106987596F, -0.060594223F, -0.13717084F, -0.049623486F, -0.0090341922F, -0.0008728946F,
+     -4.572314e-05F, -1.3764651e-06F},
+    {4.4961958e-08F, -0.18090706F, 0.24112029F, 0.058152553F, 0.0079403333F, 0.00061384653F,
+     2.6870552e-05F, 6.657707e-07F},
+    {0.12837917F, 0.029936036F, 0.085714959F, 0.22043546F, 0.24680874F, 0.24979693F, 0.24999245F,
+     0.24999982F}};
+
 Value kiln::codegen::erfByPieces(const MathBuilder &m, Value x) {
-  return expandByPieces(m, x, 7.5, 4.15, erfPieces);
+  if (m.has.tables == 8)
+    return expandByPieces<8>(m, x, 1.875, 0.8, 3.99, fewErfPieces);
+  return expandByPieces<32>(m, x, 7.5, 1, 4.15, erfPieces);
 }
 
-static constexpr Coefficients tanhPieces[] = {
+static constexpr Coefficients<32> tanhPieces[] = {
     {-4.29863867e-05F, -0.000126768704F, -9.56136864e-05F, -1.1339559e-05F, -5.7680707e-05F,
      -1.20529803e-05F, 5.87946988e-06F,  9.04196258e-06F,  7.28302302e-06F, 4.88599699e-06F,
      3.01176101e-06F,  1.78423568e-06F,  1.03587445e-06F,  5.93747302e-07F, 3.37801112e-07F,
@@ -112,7 +130,31 @@ static constexpr Coefficients tanhPieces[] = {
      -1.24974918e-06F, -7.05756179e-07F, -3.98553368e-07F, -2.25070323e-07F, -1.27101302e-07F,
      -7.17764124e-08F, -3.93334396e-08F}};
 
+static constexpr Coefficients<8> fewTanhPieces[] = {
+    {-0.071975745F, 0.021137215F, -0.00041467379F, -5.7191046e-06F, -2.8015158e-05F, 4.5750068e-05F,
+     -1.7596451e-05F, 0.022724131F},
+    {0.14582874F, -0.015304784F, 0.00053215749F, 0.00014982294F, -0.00014479284F, 0.00020498074F,
+     -7.6814111e-05F, 0.026847608F},
+    {0.010042239F, -0.035977315F, 0.00061452796F, 0.00020994259F, 3.407021e-05F, -2.4181996e-05F,
+     1.0082892e-05F, 0.0081327874F},
+    {-0.21363114F, 0.094217032F, -0.0044418313F, -0.00069601921F, 2.9189379e-05F, -0.000119590346F,
+     4.2874712e-05F, -0.001183256F},
+    {0.0023374155F, -0.093666062F, 0.01395095F, 0.001412976F, 0.00011495636F, 1.44988735e-05F,
+     -1.0776268e-06F, -0.00082791777F},
+    {0.3251448F, -0.049307548F, -0.031429823F, -0.0028332968F, -0.00025096358F, 2.2524125e-06F,
+     -9.6965541e-06F, -3.3375029e-05F},
+    {3.2814551e-05F, 0.33846703F, 0.053190652F, 0.004588814F, 0.00037840995F, 3.0722462e-05F,
+     2.6783557e-06F, 2.3012079e-05F},
+    {-0.52083474F, -0.59467369F, -0.065591045F, -0.0055201435F, -0.00045289783F, -3.8769609e-05F,
+     -2.4963063e-06F, 1.6048189e-06F},
+    {2.304497e-08F, 0.56082982F, 0.053184453F, 0.0044197822F, 0.00036316246F, 2.9819195e-05F,
+     2.4449596e-06F, 3.9698271e-08F},
+    {-6.2536476e-11F, 0.35725379F, 0.57858288F, 0.59823114F, 0.59985471F, 0.5999881F, 0.59999901F,
+     0.5999999F}};
+
 Value kiln::codegen::tanhByPieces(const MathBuilder &m, Value x) {
+  if (m.has.tables == 8)
+    return expandByPieces<8>(m, x, 0.8, 0.625, 8.9999, fewTanhPieces);
   // Piece 31 ends at 9. Below, the function rounds to 1 - 2^-24 last; its value at the end is 1.2e-9 more than it should be and rounds to 1.
-  return expandByPieces(m, x, 3.5, 8.9999, tanhPieces);
+  return expandByPieces<32>(m, x, 3.5, 1, 8.9999, tanhPieces);
 }

@@ -13,6 +13,21 @@ llvm.func @exp(%x: vector<16xf32>) -> vector<16xf32> {
   llvm.return %y : vector<16xf32>
 }
 
+// A weight of softmax is bounded on one side, and 0 instead of a denormal number.
+// CHECK-LABEL: llvm.func @weight
+// CHECK: arith.shli
+// CHECK-NOT: arith.shrui
+// CHECK: arith.cmpf olt
+// CHECK: arith.select
+// CHECK-NEXT: llvm.return
+// SCALE-LABEL: llvm.func @weight
+// SCALE-NOT: llvm.ldexp
+// SCALE: llvm.return
+llvm.func @weight(%x: vector<16xf32>) -> vector<16xf32> {
+  %y = math.exp %x fastmath<afn> : vector<16xf32>
+  llvm.return %y : vector<16xf32>
+}
+
 // Half precision is computed in f32.
 // CHECK-LABEL: llvm.func @half
 // CHECK: arith.extf %{{.*}} : f16 to f32
@@ -130,9 +145,10 @@ llvm.func @exact_gelu(%x: f32, %y: f32) -> f32 {
   llvm.return %p : f32
 }
 
-// Tables of 32 numbers in registers of 16; narrower vectors fill a part of one, wider ones take several.
+// Tables of 32 numbers in registers of 16, or of 8 in one; narrower vectors fill a part of one, wider ones take several.
 // CHECK-LABEL: llvm.func @error_function
-// CHECK-NOT: vpermi2var
+// CHECK-COUNT-7: llvm.call_intrinsic "llvm.x86.avx2.permps"
+// CHECK-NOT: permps
 // SCALE-LABEL: llvm.func @error_function
 // GPU-LABEL: llvm.func @error_function
 // SCALE: llvm.insertelement
@@ -145,7 +161,8 @@ llvm.func @error_function(%x: f32) -> f32 {
 }
 
 // CHECK-LABEL: llvm.func @tanh_by_pieces
-// CHECK-NOT: vpermi2var
+// CHECK-COUNT-20: llvm.call_intrinsic "llvm.x86.avx2.permps"
+// CHECK-NOT: permps
 // SCALE-LABEL: llvm.func @tanh_by_pieces
 // SCALE-COUNT-6: llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.ps.512"
 // SCALE-NOT: arith.divf

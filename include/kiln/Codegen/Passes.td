@@ -24,7 +24,7 @@ def CodegenExpandMath : Pass<"codegen-expand-math", "::mlir::LLVM::LLVMFuncOp"> 
     instruction for (sqrt, floor, fma, …) is left alone.
   }];
   let options = [
-    Option<"avx512", "avx512", "bool", "false", "the CPU multiplies by powers of two, and looks up in tables, in one instruction">,
+    Option<"avx512", "avx512", "bool", "false", "the CPU multiplies by powers of two in one instruction, and looks up in tables of 32 numbers instead of 8">,
     Option<"gpu", "gpu", "bool", "false", "a thread of a GPU: exponentials of f32 take its instruction for them">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",

@@ -279,7 +279,7 @@ private:
         continue;
       storeVector(largest, state, 0, v);
       Value change = arith::SubFOp::create(b, loc, old, shift[v]);
-      factor.push_back(math::ExpOp::create(b, loc, change));
+      factor.push_back(math::ExpOp::create(b, loc, change, arith::FastMathFlags::afn));
     }
     sums = emitWeights(panel, block, shift);
     for (int64_t v = 0; v < panel.vectors; ++v) {
@@ -382,19 +382,19 @@ private:
   SmallVector<Value> emitWeights(const Panel &panel, const KeyBlock &block, ArrayRef<Value> shift) {
     SmallVector<Value> sums(panel.vectors, splat(0));
     Value scores = scoreBase();
-    return frame.emitLoop(frame.constant(0), frame.emit(block.count), 1, sums,
-                          [&](Value iv, ValueRange args) {
-                            sym::Expr key = frame.addVariable(iv, layout.blockKeys);
-                            SmallVector<Value> next;
-                            for (int64_t v = 0; v < panel.vectors; ++v) {
-                              Value score = loadVector(scores, key, v);
-                              score = arith::SubFOp::create(b, loc, score, shift[v]);
-                              Value weight = math::ExpOp::create(b, loc, score);
-                              storeVector(weight, scores, key, v);
-                              next.push_back(arith::AddFOp::create(b, loc, args[v], weight));
-                            }
-                            return next;
-                          });
+    return frame.emitLoop(
+        frame.constant(0), frame.emit(block.count), 1, sums, [&](Value iv, ValueRange args) {
+          sym::Expr key = frame.addVariable(iv, layout.blockKeys);
+          SmallVector<Value> next;
+          for (int64_t v = 0; v < panel.vectors; ++v) {
+            Value score = loadVector(scores, key, v);
+            score = arith::SubFOp::create(b, loc, score, shift[v]);
+            Value weight = math::ExpOp::create(b, loc, score, arith::FastMathFlags::afn);
+            storeVector(weight, scores, key, v);
+            next.push_back(arith::AddFOp::create(b, loc, args[v], weight));
+          }
+          return next;
+        });
   }
 
   /// Output = factor * output + Vᵀ * weights; without factors there is no output yet.

@@ -130,7 +130,7 @@ private:
     Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, largest, number(lowest));
     Value shift = arith::SelectOp::create(b, loc, none, number(zero), largest);
     Value change = arith::SubFOp::create(b, loc, state[0], shift);
-    Value factor = math::ExpOp::create(b, loc, change);
+    Value factor = math::ExpOp::create(b, loc, change, arith::FastMathFlags::afn);
     Value sum = arith::MulFOp::create(b, loc, state[1], factor);
     sum = arith::AddFOp::create(b, loc, sum, emitWeights(count, shift));
     emitOutput(first, count, splat(factor));
@@ -216,8 +216,8 @@ private:
         frame.constant(0), frame.simplifyAndEmit(vectors), 1, zero, [&](Value iv, ValueRange args) {
           sym::Expr key = frame.addVariable(iv, layout.blockKeys / lanes) * lanes;
           Value score = load(layout.scoreOffset(), key, sumVector);
-          Value weight =
-              math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, score, shift).getResult());
+          Value weight = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, score, shift),
+                                             arith::FastMathFlags::afn);
           store(weight, layout.scoreOffset(), key);
           return SmallVector<Value>{arith::AddFOp::create(b, loc, args[0], weight)};
         });
