@@ -28,6 +28,9 @@ constexpr int64_t minParallelRows = 16, shortRow = 16384;
 /// One half of a concatenation, as rotary embeddings are, may be computed for the other half as
 /// well, if it is no more than this.
 constexpr int64_t maxPartArithmetic = 4;
+/// Padded images of bytes are dequantized so often by windows that read them instead of four times as much memory: those of
+/// 3x3 pixels and stride 2 do so 2.25 times.
+constexpr int64_t maxWidened = 3;
 
 /// A read's place in a structured op, which says how often it is evaluated.
 struct Place {
@@ -228,12 +231,22 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
       return "it is read at several places, and would be computed at each of them";
     if (uses > 1 && readsProduct(producer))
       return "it is read at several places, and a product computes it once in its epilogue";
+    bool isCheap = !cost.gathers && !cost.transcendental &&
+                   cost.arithmetic - countConversions(producer.getBody()) <= maxPartArithmetic;
     // A mask leaves most out of what is asked for, but not always out of what is computed.
-    bool isPart = read.getMask() && !cost.gathers && !cost.transcendental &&
-                  cost.arithmetic - countConversions(producer.getBody()) <= maxPartArithmetic;
-    return isAskedForOnce(read, producer, place, place.extents.size(), isPart ? 2 : 1)
+    int64_t times = !isCheap ? 1 : isWidened(producer) ? maxWidened : read.getMask() ? 2 : 1;
+    return isAskedForOnce(read, producer, place, place.extents.size(), times)
                ? nullptr
                : "its elements would be computed more than once";
+  }
+
+  /// Its elements are made of bytes and are larger.
+  static bool isWidened(MapOp producer) {
+    auto isByte = [](Value tensor) {
+      return cast<RankedTensorType>(tensor.getType()).getElementType().isInteger(8); // of any sign
+    };
+    return producer->getNumResults() == 1 && !isByte(producer.getResult(0)) &&
+           llvm::all_of(getReadTensors(producer), isByte);
   }
 
   /// Nobody else reads the result of a product that it reads.

@@ -278,3 +278,62 @@ func.func @epilogue(%x: tensor<8x4xf32>, %w: tensor<6x4xf32>) -> tensor<8x3xf32>
   } : tensor<8x3xf32>
   return %b : tensor<8x3xf32>
 }
+
+// -----
+
+// Padded bytes are dequantized by windows of stride 2, 2.25 times each, and not by those of stride 1, which would do so nine times.
+// CHECK-LABEL: func.func @bytes
+// CHECK-COUNT-3: kernel.map
+// CHECK-NOT: kernel.map
+// CHECK: return
+func.func @bytes(%x: tensor<16x16x8xui8>, %w: tensor<3x3x8xf32>) -> (tensor<8x8x8xf32>, tensor<15x15x8xf32>) {
+  %p = kernel.map {
+    %zero = arith.constant 0 : i8
+    %scale = arith.constant 0.25 : f32
+    %inside = kernel.inside (d0, d1, d2) -> (d0, d1) bounds [16, 16]
+    %e = kernel.read %x (d0, d1, d2) -> (d0, d1, d2) if %inside else(%zero : i8) : tensor<16x16x8xui8> -> i8
+    %s = arith.select %inside, %e, %zero : i8
+    %f = arith.uitofp %s : i8 to f32
+    %g = arith.mulf %f, %scale : f32
+    kernel.yield %g : f32
+  } : tensor<17x17x8xf32>
+  %q = kernel.map {
+    %zero = arith.constant 0 : i8
+    %scale = arith.constant 0.5 : f32
+    %inside = kernel.inside (d0, d1, d2) -> (d0, d1) bounds [16, 16]
+    %e = kernel.read %x (d0, d1, d2) -> (d0, d1, d2) if %inside else(%zero : i8) : tensor<16x16x8xui8> -> i8
+    %s = arith.select %inside, %e, %zero : i8
+    %f = arith.uitofp %s : i8 to f32
+    %g = arith.mulf %f, %scale : f32
+    kernel.yield %g : f32
+  } : tensor<17x17x8xf32>
+  %half = kernel.map {
+    %init = arith.constant 0.0 : f32
+    %s = kernel.reduce [3, 3] init(%init : f32) {
+      %a = kernel.read %p (d0, d1, d2, d3, d4) -> (2*d0 + d3, 2*d1 + d4, d2) : tensor<17x17x8xf32> -> f32
+      %b = kernel.read %w (d0, d1, d2, d3, d4) -> (d3, d4, d2) : tensor<3x3x8xf32> -> f32
+      %c = arith.mulf %a, %b : f32
+      kernel.yield %c : f32
+    } combine {
+    ^bb0(%u: f32, %v: f32):
+      %t = arith.addf %u, %v : f32
+      kernel.yield %t : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<8x8x8xf32>
+  %whole = kernel.map {
+    %init = arith.constant 0.0 : f32
+    %s = kernel.reduce [3, 3] init(%init : f32) {
+      %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0 + d3, d1 + d4, d2) : tensor<17x17x8xf32> -> f32
+      %b = kernel.read %w (d0, d1, d2, d3, d4) -> (d3, d4, d2) : tensor<3x3x8xf32> -> f32
+      %c = arith.mulf %a, %b : f32
+      kernel.yield %c : f32
+    } combine {
+    ^bb0(%u: f32, %v: f32):
+      %t = arith.addf %u, %v : f32
+      kernel.yield %t : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<15x15x8xf32>
+  return %half, %whole : tensor<8x8x8xf32>, tensor<15x15x8xf32>
+}

@@ -3,6 +3,7 @@
 #include "kiln/Dialect/Kernel/Builder/Float8.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
+#include "mlir/IR/Matchers.h"
 #include <cmath>
 
 using namespace mlir;
@@ -106,6 +107,14 @@ static Element floatToFloat(Element x, FloatType to) {
   // c10 goes through float between f64 and narrower types, and between two narrow types.
   if (to.getWidth() < 32 && from != f32)
     return floatToFloat(floatToFloat(x, f32), to);
+  // MLIR folds none that changes the number.
+  FloatAttr number;
+  if (matchPattern(x.value(), m_Constant(&number))) {
+    APFloat value = number.getValue();
+    bool losesInfo;
+    value.convert(to.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return x.make(arith::ConstantOp::create(x.b(), FloatAttr::get(to, value)), to);
+  }
   return x.make(arith::TruncFOp::create(x.b(), to, x.value()), to);
 }
 
@@ -223,7 +232,8 @@ Element kernel::operator/(Element a, Element b) {
     Type wide = opmath(a.type());
     return convert(divideComplex(convert(a, wide), convert(b, wide)), a.type());
   }
-  return apply<arith::DivFOp>(a, b);
+  // Of numbers, a number, which a conversion may round.
+  return a.make(a.b().createOrFold<arith::DivFOp>(a.value(), b.value()), a.type());
 }
 
 Element kernel::operator-(Element x) {

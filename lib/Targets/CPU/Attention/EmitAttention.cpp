@@ -31,8 +31,9 @@ struct KeyBlock {
 
 class AttentionEmitter {
 public:
-  AttentionEmitter(KernelFrame &frame, kernel::AttentionOp op, AttentionLayout attentionLayout)
-      : frame(frame), b(frame.builder), loc(frame.loc), op(op), layout(std::move(attentionLayout)),
+  AttentionEmitter(KernelFrame &frame, kernel::AttentionOp op,
+                   const AttentionLayout &attentionLayout)
+      : frame(frame), b(frame.builder), loc(frame.loc), op(op), layout(attentionLayout),
         queries(frame, op.getQ()), keys(frame, op.getK()), values(frame, op.getV()),
         dimM(op.getNumBatch()), dimN(dimM + 1), dimD(dimM + 2), dimDv(dimM + 3),
         onlyBlock(layout.numKeyBlocks().isConstant(1)) {
@@ -516,6 +517,6 @@ LogicalResult cpu::emitAttention(KernelFrame &frame, kernel::AttentionOp attenti
   if (layout->byQuery)
     emitAttentionQuery(frame, attention, *layout);
   else
-    AttentionEmitter(frame, attention, std::move(*layout)).emit();
+    AttentionEmitter(frame, attention, *layout).emit();
   return success();
 }
