@@ -512,6 +512,15 @@ def test_attention(check_calls, shape, options):
     check_calls(attend(**options), tuple(some(*shape, seed=i) for i in range(3)), **CLOSE)
 
 
+@pytest.mark.parametrize(
+    "shapes", [((4, 3, 8), (4, 4, 6, 8), (4, 4, 6, 8)), ((3, 8), (2, 6, 8), (6, 5)), ((2, 4, 3, 8), (4, 6, 8), (1, 6, 5))], ids=str
+)
+def test_attention_of_different_ranks(check_calls, shapes):
+    inputs = tuple(some(*shape, seed=i) for i, shape in enumerate(shapes))
+    check_calls(attend(), inputs, **CLOSE)
+    check_calls(attend(is_causal=True), inputs, **CLOSE)
+
+
 def test_attention_with_mask(check_calls):
     def function(q, k, v, boolean, additive):
         return (

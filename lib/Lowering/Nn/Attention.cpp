@@ -21,24 +21,31 @@ struct Attention {
 };
 } // namespace
 
-/// Broadcast batch dims of all three; nullopt if they do not fit. With `grouped`, the last batch
-/// dim (the heads) of key and value divides the query's.
+/// Broadcast batch dims of all three, also of different ranks; nullopt if they do not fit. With `grouped`, the last batch
+/// dim (the heads) of key and value divides the query's, and ranks are the same.
 static std::optional<Exprs> batchDims(Call &call, const Attention &a) {
   Exprs batch;
-  Exprs q = shapeOf(a.query), k = shapeOf(a.key), v = shapeOf(a.value);
-  if (q.size() < 2 || q.size() != k.size() || q.size() != v.size())
+  const Exprs shapes[] = {shapeOf(a.query), shapeOf(a.key), shapeOf(a.value)};
+  size_t rank = std::max({shapes[0].size(), shapes[1].size(), shapes[2].size()});
+  size_t least = a.grouped ? std::max<size_t>(rank, 2) : 2;
+  if (llvm::any_of(shapes, [&](const Exprs &shape) { return shape.size() < least; }))
     return std::nullopt;
-  for (size_t i = 0; i + 2 < q.size(); ++i) {
-    bool heads = a.grouped && i + 3 == q.size();
-    if (heads) {
-      batch.push_back(q[i]);
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (a.grouped && i + 3 == rank) {
+      batch.push_back(shapes[0][i]);
       continue;
     }
-    Expr size = q[i].isConstant(1) ? (k[i].isConstant(1) ? v[i] : k[i]) : q[i];
-    for (Expr other : {q[i], k[i], v[i]})
-      if (!other.isConstant(1) &&
-          !call.fits(other, size, "query, key and value of different batches"))
+    Expr size = 1;
+    for (const Exprs &shape : shapes) {
+      size_t missing = rank - shape.size();
+      Expr other = i < missing ? Expr(1) : shape[i - missing];
+      if (other.isConstant(1))
+        continue;
+      if (size.isConstant(1))
+        size = other;
+      else if (!call.fits(other, size, "query, key and value of different batches"))
         return std::nullopt;
+    }
     batch.push_back(size);
   }
   return batch;
@@ -54,7 +61,7 @@ static Element readHeads(BodyBuilder &body, Value tensor, const Exprs &batch, Ex
     shape.back() = own[rank - 1];
   }
   at.append({row, column});
-  shape.append({own[rank], own[rank + 1]});
+  shape.append({own[own.size() - 2], own.back()});
   return body.broadcast(tensor, at, shape);
 }
 
