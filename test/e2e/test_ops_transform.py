@@ -82,7 +82,8 @@ def bags():
     return [(with_(bag, mode=mode), index, table, offsets) for mode in ("sum", "mean", "max")] + [
         (lambda i, t, o, w: bag(i, t, o, mode="sum", per_sample_weights=w), index, table, offsets, rand(8)),
         (with_(bag, mode="mean", padding_idx=3), index, table, offsets),
-        (with_(bag, mode="sum", include_last_offset=True), index, table, torch.tensor([0, 3, 8])),
+        *[(with_(bag, mode="mean", padding_idx=padding), index, table, offsets) for padding in (int(index[3]) - 10, -10)],
+        *[(with_(bag, mode=mode, include_last_offset=True), index, table, torch.tensor([0, 3, 8])) for mode in ("sum", "mean", "max")],
         (with_(aten.embedding_dense_backward, num_weights=12, padding_idx=1, scale_grad_by_freq=False), rand(3, 4, 5), ints(0, 12, 3, 4)),
     ]
 

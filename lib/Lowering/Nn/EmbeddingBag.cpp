@@ -12,8 +12,7 @@ struct Bags {
       : call(call), weight(call.tensor("weight")), indices(call.tensor("indices")),
         offsets(call.tensor("offsets")), factors(call.args.optTensor("per_sample_weights")),
         type(elementType(weight)), wide(opmath(type)), i64(IntegerType::get(type.getContext(), 64)),
-        mode(call.args.integer("mode")), padding(call.args.optInteger("padding_idx").value_or(-1)) {
-  }
+        mode(call.args.integer("mode")) {}
 
   /// A reason, or nothing.
   StringRef findObstacle() const {
@@ -22,11 +21,16 @@ struct Bags {
       return "these dtypes, ranks or this mode";
     if (factors && (mode != Sum || elementType(factors) != type))
       return "per_sample_weights of another dtype, or in other than sums";
-    return padding < -1 ? "a negative padding_idx" : "";
+    return "";
   }
 
-  /// To be called before the others.
-  void findBags() {
+  /// To be called before the others. A negative padding_idx is counted from the last row, or none.
+  void findBags(bool countsFromLast) {
+    std::optional<int64_t> number = call.args.optInteger("padding_idx");
+    if (number && *number >= 0)
+      padding = *number;
+    else if (number && countsFromLast)
+      padding = shapeOf(weight)[0] + *number;
     count = shapeOf(indices)[0];
     columns = shapeOf(weight)[1];
     bags = shapeOf(offsets)[0];
@@ -91,26 +95,27 @@ struct Bags {
   Call &call;
   Value weight, indices, offsets, factors, bagOf;
   Type type, wide, i64;
-  int64_t mode, padding;
+  int64_t mode;
+  std::optional<Expr> padding;
   Expr count, columns, bags;
 
 private:
   /// Null: always.
   Element isCounted(BodyBuilder &body, Expr place) {
-    if (padding < 0)
+    if (!padding)
       return {};
     Element index = convert(body.read(indices, Exprs{place}), i64);
-    return index != index.constant(padding);
+    return index != body.index(*padding);
   }
 };
 } // namespace
 
 /// Results: the bags; the bag of each index; the size of each bag; where each maximum was found.
-static LogicalResult lowerEmbeddingBag(Call &call) {
+static LogicalResult lowerBags(Call &call, bool countsFromLast) {
   Bags bags(call);
   if (StringRef obstacle = bags.findObstacle(); !obstacle.empty())
     return call.refuse(obstacle);
-  bags.findBags();
+  bags.findBags(countsFromLast);
   Value rows = bags.reduceRows(), sizes = bags.countRows();
   Value output = call.kernels.map({bags.bags, bags.columns}, bags.type, [&](BodyBuilder &body) {
     Element x = body.read(rows, body.ownDims());
@@ -124,13 +129,23 @@ static LogicalResult lowerEmbeddingBag(Call &call) {
   // ATen leaves the rest empty or unset for sums; what backward needs of it is not computed here.
   SmallVector<Value> results = {output};
   for (unsigned i = 1; i < call.numResults(); ++i) {
-    bool isSizes = i == 2 && bags.mode != Bags::Sum;
+    bool isSizes = i == 2 && bags.mode != Bags::Sum && !call.isUnused(i);
+    if (isSizes && call.args.boolean("include_last_offset"))
+      return call.refuse("a use of bag_size with include_last_offset");
     if (bags.mode != Bags::Sum && !isSizes && !call.isUnused(i))
       return call.refuse("a use of offset2bag or max_indices");
     results.push_back(isSizes ? sizes
                               : call.kernels.full(call.resultShape(i), call.resultType(i), 0));
   }
   return call.set(results);
+}
+
+static LogicalResult lowerEmbeddingBag(Call &call) {
+  return lowerBags(call, /*countsFromLast=*/false);
+}
+
+static LogicalResult lowerPaddedEmbeddingBag(Call &call) {
+  return lowerBags(call, /*countsFromLast=*/true);
 }
 
 /// The gradient of a table: every row of the gradient is added to the row that was read.
@@ -164,7 +179,8 @@ static LogicalResult lowerEmbeddingDenseBackward(Call &call) {
 
 void lowering::registerEmbeddingBag(LoweringTable &table) {
   table.add({"aten._embedding_bag.default", "aten._embedding_bag_forward_only.default",
-             "aten.embedding_bag.default", "aten.embedding_bag.padding_idx"},
+             "aten.embedding_bag.default"},
             lowerEmbeddingBag);
+  table.add("aten.embedding_bag.padding_idx", lowerPaddedEmbeddingBag);
   table.add("aten.embedding_dense_backward.default", lowerEmbeddingDenseBackward);
 }
