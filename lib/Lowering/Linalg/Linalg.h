@@ -17,6 +17,8 @@ mlir::Value flattenBatch(Call &call, mlir::Value tensor);
 /// A result [batch, …] in the shape and dtype that the call declares.
 mlir::Value restore(Call &call, mlir::Value tensor, unsigned result = 0);
 
+/// The dims that all of these are broadcast to; `message` is a run's that finds that they do not fit.
+std::optional<Exprs> commonDims(Call &call, llvm::ArrayRef<Exprs> all, const llvm::Twine &message);
 /// The batch dims that all of these matrices are broadcast to.
 std::optional<Exprs> commonBatch(Call &call, llvm::ArrayRef<mlir::Value> matrices);
 /// [batch, m, n] of `tensor` broadcast to these batch dims.

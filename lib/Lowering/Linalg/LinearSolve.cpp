@@ -8,20 +8,25 @@ using namespace kiln::lowering;
 
 static constexpr llvm::StringLiteral singular = "a matrix is singular";
 
-std::optional<Exprs> lowering::commonBatch(Call &call, ArrayRef<Value> matrices) {
-  Exprs batch;
-  for (Value matrix : matrices) {
-    Exprs shape = shapeOf(matrix);
-    ArrayRef<Expr> own = batchOf(shape);
-    if (own.size() > batch.size())
-      batch.insert(batch.begin(), own.size() - batch.size(), Expr(1));
-    for (auto [size, other] : llvm::zip(llvm::reverse(batch), llvm::reverse(own)))
+std::optional<Exprs> lowering::commonDims(Call &call, ArrayRef<Exprs> all, const Twine &message) {
+  Exprs dims;
+  for (const Exprs &own : all) {
+    if (own.size() > dims.size())
+      dims.insert(dims.begin(), own.size() - dims.size(), Expr(1));
+    for (auto [size, other] : llvm::zip(llvm::reverse(dims), llvm::reverse(own)))
       if (size.isConstant(1))
         size = other;
-      else if (!other.isConstant(1) && !call.fits(size, other, "batches that do not fit"))
+      else if (!other.isConstant(1) && !call.fits(size, other, message))
         return std::nullopt;
   }
-  return batch;
+  return dims;
+}
+
+std::optional<Exprs> lowering::commonBatch(Call &call, ArrayRef<Value> matrices) {
+  SmallVector<Exprs> batches;
+  for (Value matrix : matrices)
+    batches.push_back(Exprs(batchOf(shapeOf(matrix))));
+  return commonDims(call, batches, "batches that do not fit");
 }
 
 Value lowering::broadcastBatch(Call &call, Value tensor, ArrayRef<Expr> batch) {

@@ -1,5 +1,6 @@
 // scaled_dot_product_attention, as kernel.attention; with heads of a size that only the run knows,
 // or very large ones, as two products with a softmax between them.
+#include "Linalg/Linalg.h"
 #include "kiln/Dialect/Kernel/Builder/AttentionProducts.h"
 #include "kiln/Lowering/Lowering.h"
 #include <cmath>
@@ -24,30 +25,21 @@ struct Attention {
 /// Broadcast batch dims of all three, also of different ranks; nullopt if they do not fit. With `grouped`, the last batch
 /// dim (the heads) of key and value divides the query's, and ranks are the same.
 static std::optional<Exprs> batchDims(Call &call, const Attention &a) {
-  Exprs batch;
-  const Exprs shapes[] = {shapeOf(a.query), shapeOf(a.key), shapeOf(a.value)};
-  size_t rank = std::max({shapes[0].size(), shapes[1].size(), shapes[2].size()});
-  size_t least = a.grouped ? std::max<size_t>(rank, 2) : 2;
-  if (llvm::any_of(shapes, [&](const Exprs &shape) { return shape.size() < least; }))
-    return std::nullopt;
-  for (size_t i = 0; i + 2 < rank; ++i) {
-    if (a.grouped && i + 3 == rank) {
-      batch.push_back(shapes[0][i]);
-      continue;
-    }
-    Expr size = 1;
-    for (const Exprs &shape : shapes) {
-      size_t missing = rank - shape.size();
-      Expr other = i < missing ? Expr(1) : shape[i - missing];
-      if (other.isConstant(1))
-        continue;
-      if (size.isConstant(1))
-        size = other;
-      else if (!call.fits(other, size, "query, key and value of different batches"))
-        return std::nullopt;
-    }
-    batch.push_back(size);
+  SmallVector<Exprs> batches;
+  for (Value tensor : {a.query, a.key, a.value}) {
+    if (rankOf(tensor) < 2 || (a.grouped && rankOf(tensor) != rankOf(a.query)))
+      return std::nullopt;
+    batches.push_back(Exprs(batchOf(shapeOf(tensor))));
   }
+  std::optional<Expr> heads;
+  if (a.grouped && !batches.front().empty()) {
+    heads = batches.front().back();
+    for (Exprs &batch : batches)
+      batch.pop_back();
+  }
+  auto batch = commonDims(call, batches, "query, key and value of different batches");
+  if (batch && heads)
+    batch->push_back(*heads);
   return batch;
 }
 

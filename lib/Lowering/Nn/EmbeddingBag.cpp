@@ -111,7 +111,7 @@ private:
 } // namespace
 
 /// Results: the bags; the bag of each index; the size of each bag; where each maximum was found.
-static LogicalResult lowerBags(Call &call, bool countsFromLast) {
+static LogicalResult lowerEmbeddingBag(Call &call, bool countsFromLast) {
   Bags bags(call);
   if (StringRef obstacle = bags.findObstacle(); !obstacle.empty())
     return call.refuse(obstacle);
@@ -138,14 +138,6 @@ static LogicalResult lowerBags(Call &call, bool countsFromLast) {
                               : call.kernels.full(call.resultShape(i), call.resultType(i), 0));
   }
   return call.set(results);
-}
-
-static LogicalResult lowerEmbeddingBag(Call &call) {
-  return lowerBags(call, /*countsFromLast=*/false);
-}
-
-static LogicalResult lowerPaddedEmbeddingBag(Call &call) {
-  return lowerBags(call, /*countsFromLast=*/true);
 }
 
 /// The gradient of a table: every row of the gradient is added to the row that was read.
@@ -180,7 +172,8 @@ static LogicalResult lowerEmbeddingDenseBackward(Call &call) {
 void lowering::registerEmbeddingBag(LoweringTable &table) {
   table.add({"aten._embedding_bag.default", "aten._embedding_bag_forward_only.default",
              "aten.embedding_bag.default"},
-            lowerEmbeddingBag);
-  table.add("aten.embedding_bag.padding_idx", lowerPaddedEmbeddingBag);
+            [](Call &call) { return lowerEmbeddingBag(call, /*countsFromLast=*/false); });
+  table.add("aten.embedding_bag.padding_idx",
+            [](Call &call) { return lowerEmbeddingBag(call, /*countsFromLast=*/true); });
   table.add("aten.embedding_dense_backward.default", lowerEmbeddingDenseBackward);
 }

@@ -30,10 +30,7 @@ static TypedAttr getNumber(Operation *op) {
   if (!rounded || rounded.getRoundingmode() || !rounded.getType().isF32() ||
       !matchPattern(rounded.getIn(), m_Constant(&wide)))
     return {};
-  APFloat value = wide.getValue();
-  bool losesInfo;
-  value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &losesInfo);
-  return FloatAttr::get(rounded.getType(), value);
+  return FloatAttr::get(rounded.getType(), wide.getValueAsDouble());
 }
 
 void kernel::separateConstants(FuncOp func) {

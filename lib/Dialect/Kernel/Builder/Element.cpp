@@ -107,14 +107,10 @@ static Element floatToFloat(Element x, FloatType to) {
   // c10 goes through float between f64 and narrower types, and between two narrow types.
   if (to.getWidth() < 32 && from != f32)
     return floatToFloat(floatToFloat(x, f32), to);
-  // MLIR folds none that changes the number.
+  // MLIR folds no rounding that changes the number.
   FloatAttr number;
-  if (matchPattern(x.value(), m_Constant(&number))) {
-    APFloat value = number.getValue();
-    bool losesInfo;
-    value.convert(to.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
-    return x.make(arith::ConstantOp::create(x.b(), FloatAttr::get(to, value)), to);
-  }
+  if (matchPattern(x.value(), m_Constant(&number)))
+    return kernel::constant(x.b(), to, number.getValueAsDouble());
   return x.make(arith::TruncFOp::create(x.b(), to, x.value()), to);
 }
 
@@ -232,7 +228,7 @@ Element kernel::operator/(Element a, Element b) {
     Type wide = opmath(a.type());
     return convert(divideComplex(convert(a, wide), convert(b, wide)), a.type());
   }
-  // Of numbers, a number, which a conversion may round.
+  // A quotient of constants is one, which a conversion rounds.
   return a.make(a.b().createOrFold<arith::DivFOp>(a.value(), b.value()), a.type());
 }
 

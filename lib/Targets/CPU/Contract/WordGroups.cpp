@@ -2,10 +2,10 @@
 //
 //   sums[row] += scale * (sum of x * w)
 //
-// Of bf16, a pair of weights is four bits in each half of a word, which a look into a table of bf16 (vpermw) makes the pair
+// A pair of weights of bf16 is four bits in each half of a word, which a look into a table of bf16 (vpermw) makes the pair
 // that is multiplied. It looks at five bits of 32 numbers: the table has each number twice.
 //
-// Of f32, a weight is looked up in a table too. Where there is none for sixteen numbers it is 2^28 times its bits, which are
+// A weight of f32 is looked up in a table too. Without one of sixteen numbers it is 2^28 times its bits, which are
 // moved to the top of a word, and a 2^28th of the scale multiplies. A mask alone would do if x were divided by a power of two
 // and eight times its sum taken off, but infinities would not be what they are, and on Zen 4 nothing is gained.
 #include "CPU/Contract/WordGroups.h"
