@@ -64,15 +64,15 @@ kernel.func @center(%x: tensor<1x768xf32>) -> tensor<1x768xf32> {
 // -----
 
 // Panels, tiles of 12 rows (and of 11), then the sum with 24 accumulators, each fed by one row of the
-// panel and one broadcast; the bias is added on registers.
+// panel and one broadcast, four steps in an iteration; the bias is added on registers.
 // CHECK-LABEL: llvm.func @linear(
 // CHECK: scf.for
 // CHECK: scf.for
-// CHECK: %{{.*}}:24 = scf.for %{{.*}} iter_args
+// CHECK: %{{.*}}:24 = scf.for %{{.*}} step %c4_i64{{.*}} iter_args
 // CHECK: llvm.load {{.*}} -> vector<16xf32>
 // CHECK: llvm.load {{.*}} -> vector<16xf32>
 // CHECK: llvm.intr.prefetch
-// CHECK-COUNT-24: vector.fma {{.*}} : vector<16xf32>
+// CHECK-COUNT-96: vector.fma {{.*}} : vector<16xf32>
 // CHECK-NOT: vector.fma
 // CHECK: scf.yield
 // CHECK: arith.addf {{.*}} : vector<16xf32>

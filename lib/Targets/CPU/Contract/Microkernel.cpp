@@ -9,11 +9,15 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
+
+/// Of a cache.
+static constexpr int64_t lineBytes = 64;
 
 int64_t cpu::maxTileRows(const CPUInfo &target, int64_t vectors) {
   // vectors * rows accumulators, `vectors` of the right operand, one broadcast.
@@ -37,11 +41,10 @@ void cpu::fetchWord(KernelFrame &frame, const Prefetch &prefetch, Value word, in
   if (!prefetch.pointer)
     return;
   OpBuilder &b = frame.builder;
-  constexpr int64_t line = 64;
   Value number = arith::MulIOp::create(b, frame.loc, word, frame.constant(steps));
   Value offset = arith::MulIOp::create(b, frame.loc, number, prefetch.stride);
   Value begin = frame.gep(prefetch.pointer, b.getI8Type(), offset);
-  for (int64_t at = 0; at < bytes; at += line)
+  for (int64_t at = 0; at < bytes; at += lineBytes)
     LLVM::Prefetch::create(b, frame.loc, frame.gep(begin, b.getI8Type(), frame.constant(at)),
                            /*rw=*/0, prefetch.locality, /*cache=*/1);
 }
@@ -96,7 +99,8 @@ private:
       from.push_back(LLVM::FreezeOp::create(b, loc, pointer));
     rhs = LLVM::FreezeOp::create(b, loc, rhs);
     Value extent = frame.emit(loop.extent);
-    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), sums);
+    int64_t steps = countSteps(level);
+    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(steps), sums);
     keepLoop(op);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(op.getBody());
@@ -105,9 +109,14 @@ private:
     SmallVector<Value, 2> there;
     for (Value pointer : from)
       there.push_back(advance(pointer, shape.lhsType, k, loop.lhsStride));
-    SmallVector<Value> next =
-        emitLoops(level + 1, there, advance(rhs, shape.rhsType, k, loop.rhsStride),
-                  countIteration(level, k, iteration), op.getRegionIterArgs());
+    Value row = advance(rhs, shape.rhsType, k, loop.rhsStride);
+    SmallVector<Value> next(op.getRegionIterArgs());
+    for (int64_t step = 0; step < steps; ++step)
+      next = emitLoops(level + 1, advance(there, step * loop.lhsStride),
+                       advance(row, shape.rhsType, step * loop.rhsStride),
+                       step % stepsOfFetch() == 0 ? countIteration(level, plus(k, step), iteration)
+                                                  : Value(),
+                       next);
     scf::YieldOp::create(b, loc, next);
     return SmallVector<Value>(op.getResults());
   }
@@ -126,13 +135,31 @@ private:
           (iterations *= *extent) > shape.unroll)
         return false;
     }
-    return !rowsOverlap(level);
+    return !rowsOverlap(level, shape.unroll);
+  }
+
+  /// The loop of an element of the right operand, all of whose steps are written out, or else the last.
+  size_t innermost() const { return shape.loops.size() - (shape.rhsSteps == 1 ? 1 : 2); }
+
+  /// Steps of this loop that an iteration has written out: of the innermost several, which count and branch
+  /// once. A core that two threads share has little room for instructions beside the FMAs.
+  int64_t countSteps(size_t level) const {
+    bool isPlain = shape.rhsSteps == 1 || shape.pairs, changesScales = level == 0 && shape.scales;
+    if (level != innermost() || !isPlain || changesScales)
+      return 1;
+    if (shape.rowStride)
+      return shape.stepsAtOnce;
+    for (int64_t steps = maxStepsAtOnce; steps > 1; steps /= 2)
+      if (steps <= shape.unroll && frame.assumptions.isMultipleOf(shape.loops[level].extent, steps) &&
+          !rowsOverlap(level, steps))
+        return steps;
+    return 1;
   }
 
   /// Some row reads in one step of the loops [level, end) what another reads in a different one, as
   /// the windows of neighbouring pixels do. Written out, LLVM would read it once and keep it, at
-  /// the price of accumulators that leave their registers.
-  bool rowsOverlap(size_t level) const {
+  /// the price of accumulators that leave their registers. `most` steps of each loop are written out.
+  bool rowsOverlap(size_t level, int64_t most) const {
     if (shape.lhsHasColumns)
       return false;
     SmallVector<int64_t> steps{0};
@@ -142,7 +169,7 @@ private:
         return false;
       SmallVector<int64_t> next;
       for (int64_t step : steps)
-        for (int64_t k = 0; k < *extent; ++k)
+        for (int64_t k = 0, e = std::min(*extent, most); k < e; ++k)
           next.push_back(step + k * *stride);
       steps = std::move(next);
     }
@@ -178,12 +205,23 @@ private:
     return before ? arith::AddIOp::create(b, loc, before, count).getResult() : count;
   }
 
-  /// The address that the given innermost iteration asks for.
+  /// Innermost iterations from one line that is asked for to the next.
+  int64_t stepsOfFetch() const {
+    APInt stride;
+    bool isKnown = prefetch.stride && matchPattern(prefetch.stride, m_ConstantInt(&stride));
+    return isKnown && stride.sgt(0) ? std::max<int64_t>(lineBytes / stride.getSExtValue(), 1) : 1;
+  }
+
+  /// The address that the given innermost iteration asks for; null if it asks for none.
   Value prefetchAddress(Value iteration) {
-    if (!prefetch.pointer || !iteration)
-      return prefetch.pointer;
+    if (!iteration)
+      return {};
     Value bytes = arith::MulIOp::create(b, loc, iteration, prefetch.stride);
     return frame.gep(prefetch.pointer, b.getI8Type(), bytes);
+  }
+
+  Value plus(Value k, int64_t step) {
+    return step == 0 ? k : arith::AddIOp::create(b, loc, k, frame.constant(step)).getResult();
   }
 
   Value advance(Value pointer, Type type, sym::Expr offset) {
@@ -300,9 +338,9 @@ private:
     size_t numPointers = init.size();
     llvm::append_range(init, sums);
     Value extent = frame.emit(loop.extent);
-    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), init);
+    int64_t steps = countSteps(level);
+    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(steps), init);
     keepLoop(op);
-    size_t innermost = shape.rhsSteps == 1 ? shape.loops.size() - 1 : shape.loops.size() - 2;
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(op.getBody());
@@ -311,9 +349,9 @@ private:
       Stream inner{arguments[1], stream.prefetch ? arguments[2] : Value()};
       sums = arguments.drop_front(numPointers);
       enterIteration(level, op.getInductionVar());
-      SmallVector<Value> results = level == innermost ? emitSteps(pointer, inner, sums)
-                                                      : emitWalk(level + 1, pointer, inner, sums);
-      SmallVector<Value> next{advance(pointer, shape.lhsType, loop.lhsStride), inner.rhs};
+      SmallVector<Value> results = level == innermost() ? emitSteps(steps, pointer, inner, sums)
+                                                        : emitWalk(level + 1, pointer, inner, sums);
+      SmallVector<Value> next{advance(pointer, shape.lhsType, steps * loop.lhsStride), inner.rhs};
       if (inner.prefetch)
         next.push_back(inner.prefetch);
       llvm::append_range(next, results);
@@ -325,20 +363,32 @@ private:
     return SmallVector<Value>(op.getResults().drop_front(numPointers));
   }
 
-  /// One innermost iteration, or all those of an element of the right operand.
-  SmallVector<Value> emitSteps(Value lhs, Stream &stream, ValueRange sums) {
+  /// Innermost iterations, each of one step or of all those of an element of the right operand.
+  SmallVector<Value> emitSteps(int64_t iterations, Value lhs, Stream &stream, ValueRange sums) {
     SmallVector<Value> next(sums);
+    const SumLoop &rows = shape.loops[innermost()];
     int64_t updates = shape.pairs ? 1 : shape.rhsSteps;
-    for (stepOfElement = 0; stepOfElement < updates; ++stepOfElement) {
-      Value here = advance(lhs, shape.lhsType, stepOfElement * shape.loops.back().lhsStride);
-      next = emitUpdate(stream.rhs, stream.prefetch, next, [&](size_t row, int64_t column) {
-        return std::pair(frame.gep(here, shape.lhsType, rowStarts[row]), column);
-      });
-      if (stream.prefetch)
-        stream.prefetch = frame.gep(stream.prefetch, b.getI8Type(), prefetch.stride);
+    for (int64_t i = 0; i < iterations; ++i) {
+      Value row = advance(stream.rhs, shape.rhsType, i * rows.rhsStride);
+      Value left = advance(lhs, shape.lhsType, i * rows.lhsStride), ahead = stream.prefetch;
+      // Lines that follow each other, whatever the stride: as many are asked for as without the others.
+      if (ahead)
+        ahead = frame.gep(ahead, b.getI8Type(), frame.constant(i * prefetch.lines * lineBytes));
+      for (stepOfElement = 0; stepOfElement < updates; ++stepOfElement) {
+        Value here = advance(left, shape.lhsType, stepOfElement * shape.loops.back().lhsStride);
+        next = emitUpdate(row, ahead, next, [&](size_t number, int64_t column) {
+          return std::pair(frame.gep(here, shape.lhsType, rowStarts[number]), column);
+        });
+        if (ahead)
+          ahead = frame.gep(ahead, b.getI8Type(), prefetch.stride);
+      }
     }
-    const SumLoop &rows = shape.loops[shape.loops.size() - (shape.rhsSteps == 1 ? 1 : 2)];
-    stream.rhs = advance(stream.rhs, shape.rhsType, rows.rhsStride);
+    if (stream.prefetch) {
+      Value stride = prefetch.stride, count = frame.constant(iterations * updates);
+      stride = arith::MulIOp::create(b, loc, stride, count);
+      stream.prefetch = frame.gep(stream.prefetch, b.getI8Type(), stride);
+    }
+    stream.rhs = advance(stream.rhs, shape.rhsType, iterations * rows.rhsStride);
     return next;
   }
 
@@ -356,7 +406,7 @@ private:
     for (int64_t v = 0; v < shape.vectors; ++v)
       row.push_back(loadColumns(rhs, v));
     for (int64_t line = 0; prefetched && line < prefetch.lines; ++line) {
-      Value address = frame.gep(prefetched, b.getI8Type(), frame.constant(64 * line));
+      Value address = frame.gep(prefetched, b.getI8Type(), frame.constant(line * lineBytes));
       LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
     }
     SmallVector<Value> next;

@@ -108,6 +108,8 @@ static std::string nameOf(const VariableTile &tile) {
     llvm::raw_string_ostream(name) << "_scaled_" << shape.scaleType;
   if (shape.groupWords != 0)
     name += "_groups" + std::to_string(shape.groupWords);
+  if (shape.stepsAtOnce != 1)
+    name += "_by" + std::to_string(shape.stepsAtOnce) + "steps";
   if (shape.offsets)
     name += shape.subtractsFirst ? "_zero" : "_offset";
   return name;
@@ -123,6 +125,10 @@ void cpu::callVariableTile(KernelFrame &frame, VariableTile tile) {
                                                512 * tile.shape.rhsSteps);
   if (tile.shape.loops.size() < 2)
     tile.shape.loops.insert(tile.shape.loops.begin(), SumLoop{1, 0, 0});
+  const SumLoop &last = tile.shape.loops.back();
+  if (tile.shape.rhsSteps == 1 && last.lhsStride.isConstant(1) &&
+      frame.assumptions.isMultipleOf(last.extent, maxStepsAtOnce))
+    tile.shape.stepsAtOnce = maxStepsAtOnce;
   SmallVector<Value> arguments{
       tile.steps,          tile.lhs, tile.stepStride, tile.rhs, tile.sums, tile.prefetch.pointer,
       tile.prefetch.stride};
@@ -147,6 +153,8 @@ void cpu::callVariableTile(KernelFrame &frame, VariableTile tile) {
       loop.extent = function.addVariable(*next++, sym::Range{0, std::nullopt});
       loop.lhsStride = function.addVariable(*next++, sym::Range());
     }
+    if (tile.shape.stepsAtOnce != 1)
+      tile.shape.loops.back().lhsStride = 1;
     for (Value *value : {&tile.shape.scales, &tile.shape.offsets, &tile.shape.zeroAt})
       if (*value)
         *value = *next++;
