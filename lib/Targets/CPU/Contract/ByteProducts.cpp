@@ -49,14 +49,14 @@ public:
         arith::ShRSIOp::create(b, loc, arith::ShLIOp::create(b, loc, right, eight), eight);
     Value oddRight = arith::ShRSIOp::create(b, loc, right, eight);
     Value even = multiplyHalves(evenLeft, evenRight), odd = multiplyHalves(oddLeft, oddRight);
-    return arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, sum, even), odd);
+    return keepOrder(arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, sum, even), odd));
   }
 
   Value emitHalves(Value a, Value x, Value sum) {
     if (Type halves = getHalves()) {
       Value left = LLVM::BitcastOp::create(b, loc, halves, a),
             right = LLVM::BitcastOp::create(b, loc, halves, x);
-      return arith::AddIOp::create(b, loc, sum, multiplyHalves(left, right));
+      return keepOrder(arith::AddIOp::create(b, loc, sum, multiplyHalves(left, right)));
     }
     for (int64_t half = 0; half < 2; ++half) {
       auto widen = [&](Value value) -> Value {
@@ -80,6 +80,15 @@ public:
   }
 
 private:
+  /// Hides from LLVM that a sum is one: it would add products of several steps first, which leaves too few
+  /// registers for the accumulators.
+  Value keepOrder(Value sum) {
+    return LLVM::InlineAsmOp::create(b, loc, type, sum, "", "=v,0", /*has_side_effects=*/false,
+                                     /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                                     LLVM::AsmDialectAttr(), ArrayAttr())
+        .getResult(0);
+  }
+
   /// The type of operands of vpmaddwd; null if it has none for this many lanes.
   Type getHalves() const {
     auto vector = dyn_cast<VectorType>(type);

@@ -142,10 +142,12 @@ private:
   size_t innermost() const { return shape.loops.size() - (shape.rhsSteps == 1 ? 1 : 2); }
 
   /// Steps of this loop that an iteration has written out: of the innermost several, which count and branch
-  /// once. A core that two threads share has little room for instructions beside the FMAs.
+  /// once. A core that two threads share has little room for instructions beside the FMAs. LLVM would add up
+  /// integers in another order.
   int64_t countSteps(size_t level) const {
     bool isPlain = shape.rhsSteps == 1 || shape.pairs, changesScales = level == 0 && shape.scales;
-    if (level != innermost() || !isPlain || changesScales)
+    bool isOrdered = isa<FloatType>(shape.sumType) || shape.bytes != 0;
+    if (level != innermost() || !isPlain || changesScales || !isOrdered)
       return 1;
     if (shape.rowStride)
       return shape.stepsAtOnce;
