@@ -228,7 +228,7 @@ kernel.func @steps(%x: tensor<8xf64>) -> tensor<8xf64> {
 // -----
 
 // Rows of a number that is not known: both kernels call one function for their tiles, which has code for seven heights.
-// CHECK: llvm.func weak_odr hidden @[[TILE:tile_12x2x16_f32_f32_f32_[a-z0-9_]*]](%[[STEPS:[a-z0-9]+]]: i64, %{{.*}}: !llvm.ptr
+// CHECK: llvm.func weak_odr hidden @[[TILE:tile_12x2x16_f32_f32_f32_[a-z0-9_]*_by4steps]](%[[STEPS:[a-z0-9]+]]: i64, %{{.*}}: !llvm.ptr
 // CHECK: arith.cmpi sle, %[[STEPS]]
 // CHECK: vector.fma {{.*}} : vector<16xf32>
 // CHECK-LABEL: llvm.func @first(

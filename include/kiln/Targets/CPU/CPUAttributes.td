@@ -173,7 +173,7 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     - `prefetch`: the next panel of the right operand is fetched into this cache while one is at work.
     - `epilogue_prefetch`: what the epilogue reads for each row and column of a tile is fetched into this cache while the
       tile's sum is at work.
-    - `unroll`: the most steps of the sum that are written out instead of a loop.
+    - `unroll`: the most steps of the sum that are written out instead of a loop; of a longer one an iteration has up to four.
     - `unit`: `vectors` multiplies in the registers for vectors, `tiles` in those for tiles (AMX): up to 32 rows with 32 columns
       at a time. Such rows are words of four bytes or of two bf16 that follow each other. A tile of up to four
       rows of bytes whose number is known when the model runs is left to vectors.

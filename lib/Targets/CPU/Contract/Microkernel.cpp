@@ -152,7 +152,8 @@ private:
     if (shape.rowStride)
       return shape.stepsAtOnce;
     for (int64_t steps = maxStepsAtOnce; steps > 1; steps /= 2)
-      if (steps <= shape.unroll && frame.assumptions.isMultipleOf(shape.loops[level].extent, steps) &&
+      if (steps <= shape.unroll &&
+          frame.assumptions.isMultipleOf(shape.loops[level].extent, steps) &&
           !rowsOverlap(level, steps))
         return steps;
     return 1;

@@ -1,0 +1,25 @@
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v3},kernel.func(cpu-choose-schedule),cpu-emit-kernels)' | FileCheck %s
+
+// Four steps in an iteration, each added to the sum before the next one: LLVM does not see additions, which it would
+// put in another order.
+// CHECK-LABEL: llvm.func @product(
+// CHECK: %{{.*}}:12 = scf.for %{{.*}} step %c4_i64{{.*}} iter_args(%[[SUM:[a-z0-9]+]] =
+// CHECK: %[[PRODUCT:.*]] = llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// CHECK: %[[NEXT:.*]] = arith.addi %[[SUM]], %[[PRODUCT]] : vector<8xi32>
+// CHECK: llvm.inline_asm "", "=v,0" %[[NEXT]] : (vector<8xi32>) -> vector<8xi32>
+// CHECK-COUNT-47: llvm.inline_asm
+// CHECK-NOT: llvm.inline_asm
+// CHECK: scf.yield
+kernel.func @product(%x: tensor<12x64xi32>, %w: tensor<1x64x16xi16>) -> tensor<12x16xi32> {
+  %y = kernel.contract batch [] m [12] n [16] k [64] panel 16 bytes 2 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<12x64xi32> -> i32
+    kernel.yield %a : i32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<1x64x16xi16> -> i16
+    kernel.yield %c : i16
+  } epilogue {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<12x16xi32>
+  kernel.return %y : tensor<12x16xi32>
+}
