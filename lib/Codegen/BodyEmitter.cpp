@@ -183,6 +183,13 @@ static bool isHarmlessDivisor(Value divisor, bool isSigned) {
   return integer && !integer.getValue().isZero() && !(isSigned && integer.getValue().isAllOnes());
 }
 
+/// A sum adds products without rounding them. Elsewhere a product is rounded, as in PyTorch: x * y - max(x * y)
+/// is zero for the largest one, and x * x - y * y not negative where x = y.
+static bool isOfCombine(Operation *op) {
+  auto reduce = dyn_cast_or_null<kernel::ReduceOp>(op->getParentOp());
+  return reduce && op->getParentRegion() == &reduce.getCombine();
+}
+
 void BodyEmitter::emitElementwise(Operation *op, const DenseMap<Value, Value> &map,
                                   function_ref<void(Value, Value)> result) {
   OpBuilder &b = frame.builder;
@@ -211,7 +218,7 @@ void BodyEmitter::emitElementwise(Operation *op, const DenseMap<Value, Value> &m
   for (Type type : op->getResultTypes())
     state.addTypes(width > 1 ? VectorType::get(width, type) : type);
   Operation *emitted = b.create(state);
-  if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(emitted)) {
+  if (isa<arith::MulFOp>(emitted) || (isa<arith::AddFOp>(emitted) && isOfCombine(op))) {
     auto arith = cast<arith::ArithFastMathInterface>(emitted);
     auto flags = arith.getFastMathFlagsAttr() ? arith.getFastMathFlagsAttr().getValue()
                                               : arith::FastMathFlags::none;

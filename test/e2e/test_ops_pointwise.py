@@ -356,6 +356,18 @@ def test_mutated_buffer(compile_model):
         torch.testing.assert_close(model(x), (x * 2 * run, 2 + x * run))
 
 
+def test_products_are_rounded(compile_and_compare):
+    """A product that is subtracted from itself leaves nothing."""
+
+    class Differences(torch.nn.Module):
+        def forward(self, x, y):
+            largest = (x * y).amax(-1, keepdim=True)
+            least = (x * x).amin(-1, keepdim=True)
+            return x * y - largest, (x * y - largest == 0).sum(-1), x * x - x.square(), x * x - least, x * y - y * x
+
+    compile_and_compare(Differences(), (some(4, 33) * 1e3, some(4, 33, seed=1)), rtol=0, atol=0)
+
+
 def test_inputs_and_constants_as_outputs(compile_and_compare):
     class Through(torch.nn.Module):
         def __init__(self):

@@ -6,11 +6,11 @@
 // CHECK-SAME: cuda.buffers = [#sym.expr<4096>, #sym.expr<65536>, #sym.expr<8192>, #sym.expr<16384>, #sym.expr<256>, #sym.expr<256>]
 // CHECK: scf.for
 // CHECK: llvm.getelementptr %arg1
-// CHECK: arith.addf %[[K:.*]], %[[K]] {{.*}} : bf16
+// CHECK: arith.addf %[[K:.*]], %[[K]] : bf16
 // CHECK: nvvm.cp.async.shared.global
 // CHECK: llvm.getelementptr %arg2
 // CHECK: nvvm.mma.sync
-// CHECK: arith.addf %[[NEXT:.*]], %[[NEXT]] {{.*}} : bf16
+// CHECK: arith.addf %[[NEXT:.*]], %[[NEXT]] : bf16
 // CHECK: llvm.getelementptr %arg3
 // CHECK: scf.if
 // CHECK: %[[TO:.*]] = llvm.getelementptr %arg4[%[[AT:.*]]]
