@@ -356,6 +356,27 @@ def test_mutated_buffer(compile_model):
         torch.testing.assert_close(model(x), (x * 2 * run, 2 + x * run))
 
 
+@pytest.mark.parametrize("is_buffer", (False, True))
+def test_mutated_name_of_two(compile_model, is_buffer):
+    """A buffer has the name of an input, and one of them is written."""
+
+    class Same(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("x", torch.zeros(3))
+
+        def forward(self, x):
+            (self.x if is_buffer else x).add_(1)
+            return x + 2 * self.x
+
+    model = compile_model(Same(), (some(3),)).model
+    x = torch.tensor([1.0, 2.0, 3.0])
+    start = x.clone()
+    for run in range(1, 4):
+        torch.testing.assert_close(model(x), start + (2 * run if is_buffer else run))
+    torch.testing.assert_close(x, start if is_buffer else start + 3)
+
+
 def test_products_are_rounded(compile_and_compare):
     """A product that is subtracted from itself leaves nothing."""
 

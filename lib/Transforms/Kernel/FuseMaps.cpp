@@ -1,5 +1,6 @@
 // Replaces reads of a map by its body, where nothing expensive is computed more often for it.
 #include "kiln/Dialect/Kernel/Remarks.h"
+#include "kiln/Dialect/Torch/Mutations.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
@@ -195,7 +196,7 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     unsigned number = cast<BlockArgument>(tensor).getArgNumber();
     Attribute name = function.getArgAttr(number, torch::nameAttrName);
     for (unsigned i = 0; name && i < function.getNumResults(); ++i)
-      if (function.getResultAttr(i, torch::mutatesAttrName) == name)
+      if (torch::getMutated(function, i, torch::State::Input) == name)
         return true;
     return false;
   }

@@ -1,5 +1,6 @@
 // kernel-merge-updates: what the program writes to parts of an input or a buffer that it mutates becomes
 // scatters on the whole, which need not copy the rest.
+#include "kiln/Dialect/Torch/Mutations.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
@@ -383,19 +384,21 @@ struct MergeUpdates : kiln::impl::KernelMergeUpdatesBase<MergeUpdates> {
       return;
     Operation *terminator = function.getBody().front().getTerminator();
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (auto name = function.getResultAttrOfType<StringAttr>(i, torch::mutatesAttrName))
-        merge(terminator->getOperand(i), findState(name));
+      if (function.getResultAttr(i, torch::mutatesAttrName))
+        merge(terminator->getOperand(i), findState(i));
   }
 
 private:
-  /// The input or buffer of this name.
-  Value findState(StringAttr name) {
+  /// The input or buffer that a result is the new value of.
+  Value findState(unsigned result) {
     func::FuncOp function = getOperation();
+    StringAttr input = torch::getMutated(function, result, torch::State::Input),
+               buffer = torch::getMutated(function, result, torch::State::Buffer);
     for (BlockArgument argument : function.getArguments())
-      if (function.getArgAttr(argument.getArgNumber(), torch::nameAttrName) == name)
+      if (input && function.getArgAttr(argument.getArgNumber(), torch::nameAttrName) == input)
         return argument;
     for (auto constant : function.getBody().getOps<ConstantOp>())
-      if (constant.getNameAttr() == name && constant->hasAttr(mutatedAttrName))
+      if (buffer && constant.getNameAttr() == buffer && constant->hasAttr(mutatedAttrName))
         return constant;
     return {};
   }

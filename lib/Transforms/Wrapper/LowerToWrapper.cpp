@@ -2,6 +2,7 @@
 #include "kiln/Dialect/Kernel/Collective.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/GraphCalls.h"
+#include "kiln/Dialect/Torch/Mutations.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
@@ -132,7 +133,7 @@ private:
     SmallVector<DictionaryAttr> inputAttrs, outputAttrs;
     llvm::StringSet<llvm::MallocAllocator> mutated;
     for (unsigned i = 0; i < source.getNumResults(); ++i)
-      if (auto name = source.getResultAttrOfType<StringAttr>(i, torch::mutatesAttrName))
+      if (StringAttr name = torch::getMutated(source, i, torch::State::Input))
         mutated.insert(name.getValue());
     for (unsigned i = 0; i < source.getNumArguments(); ++i) {
       auto name = source.getArgAttrOfType<StringAttr>(i, torch::nameAttrName);
@@ -503,14 +504,15 @@ private:
   /// Result `i` is the new value of an input or of a buffer (C3).
   LogicalResult addMove(func::ReturnOp ret, unsigned i, Value value,
                         SmallVectorImpl<std::pair<Value, Value>> &moves) {
-    auto name = source.getResultAttrOfType<StringAttr>(i, torch::mutatesAttrName);
-    if (!name)
-      return ret.emitError("torch.mutates of result ") << i << " is not a string";
+    StringAttr name = torch::getMutated(source, i, torch::State::Input);
     Value to;
-    for (unsigned k = 0; k < source.getNumArguments() && !to; ++k)
+    for (unsigned k = 0; name && k < source.getNumArguments() && !to; ++k)
       if (source.getArgAttr(k, torch::nameAttrName) == name)
         to = target.getArguments()[k];
     if (!to) {
+      name = torch::getMutated(source, i, torch::State::Buffer);
+      if (!name)
+        return ret.emitError("torch.mutates of result ") << i << " names no input, and no buffer";
       ConstantOp buffer = findBuffer(name);
       // A buffer that nothing reads keeps no value that anybody could see.
       if (!buffer)
