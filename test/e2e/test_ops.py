@@ -353,6 +353,7 @@ def stacks():
         (torch.broadcast_tensors, rand(3, 1), v),
         (lambda a, b: torch.meshgrid(a, b, indexing="xy"), v, rand(3)),
         (lambda a: a.repeat_interleave(3, 1), x),
+        (lambda a: (a.repeat_interleave(0, 1), a.repeat_interleave(0)), x),
         (lambda a: a.unfold(1, 3, 1), x),
     ]
 

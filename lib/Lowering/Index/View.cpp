@@ -435,7 +435,7 @@ static LogicalResult lowerRepeat(Call &call) { // repeat, tile
 static LogicalResult lowerRepeatInterleave(Call &call) {
   Value tensor = call.tensor(0);
   Expr repeats = call.args.symInt("repeats");
-  call.require(repeats - 1, "a number of repeats that is not positive");
+  call.require(repeats, "a negative number of repeats");
   int64_t dim = 0;
   if (call.args.isNone("dim"))
     tensor = call.kernels.reshape(tensor, {sym::product(shapeOf(tensor))});
@@ -447,7 +447,7 @@ static LogicalResult lowerRepeatInterleave(Call &call) {
   shape[dim] = shape[dim] * repeats;
   return call.set(call.kernels.view(tensor, shape, [&](ArrayRef<Expr> dims) {
     Exprs index(dims);
-    index[dim] = dims[dim].floorDiv(repeats);
+    index[dim] = dims[dim].floorDiv(Expr::max(repeats, 1)); // of none there is nothing to read
     return index;
   }));
 }
