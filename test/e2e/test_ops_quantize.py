@@ -54,6 +54,7 @@ def test_quantize(compile_and_compare):
                 torch.fake_quantize_per_tensor_affine(x, 0.1, 4, 0, 15),
                 torch.fake_quantize_per_tensor_affine(x, scale.float(), zero.int(), 0, 15),
                 torch.fake_quantize_per_channel_affine(x, scales, zeros.int() % 16, 1, 0, 15),
+                torch.fake_quantize_per_channel_affine(x, scales, zeros % 3 + 0.25, 1, -8, 15),
             )
 
     inputs = (

@@ -174,8 +174,11 @@ static Lowering fakeQuantize(Granularity granularity) {
       return call.refuse("these parameters or dtypes");
     return call.set(call.kernels.map(shapeOf(call.tensor(0)), f32, [&](BodyBuilder &body) {
       Element scale = p->scale(body, f32), zero = p->zero(body, f32);
-      Element x = body.broadcast(call.tensor(0));
-      return (clamp(body, roundEven(x * (1.0 / scale)) + zero, *p) - zero) * scale;
+      Element x = body.broadcast(call.tensor(0)) * (1.0 / scale);
+      // A zero point between two integers is added first.
+      bool isWhole = !p->zeros || !isFloat(elementType(p->zeros));
+      Element bits = isWhole ? roundEven(x) + zero : roundEven(x + zero);
+      return (clamp(body, bits, *p) - zero) * scale;
     }));
   };
 }
