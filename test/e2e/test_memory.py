@@ -239,6 +239,18 @@ def test_input_in_other_strides(name):
         torch.testing.assert_close(mine, theirs)
 
 
+def test_windows_of_channels_last():
+    """Overlapping windows of rows, then of their columns: the second ones see the memory of the image."""
+
+    def windows(x):
+        rows = x.as_strided((1, 4, 2, 4, 6), (144, 1, 48, 24, 4))
+        return rows.as_strided((1, 4, 2, 2, 4, 4), (144, 1, 48, 8, 24, 4)).contiguous()
+
+    x = torch.arange(144.0).reshape(1, 4, 6, 6).to(memory_format=torch.channels_last)
+    program, model = compiled(windows, x)
+    torch.testing.assert_close(model(x), program.module()(x), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(
     "function",
     [
