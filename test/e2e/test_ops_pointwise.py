@@ -377,6 +377,11 @@ def test_mutated_name_of_two(compile_model, is_buffer):
     torch.testing.assert_close(x, start if is_buffer else start + 3)
 
 
+def test_logit_of_crossing_bounds(check_calls):
+    """The lower bound wins where it is above the upper one."""
+    check_calls(lambda x: (torch.logit(x, 0.9), torch.logit(x, 0.5), torch.logit(x, 1.0)), torch.tensor([0.3, 0.95, 0.05]))
+
+
 def test_products_are_rounded(compile_and_compare):
     """A product that is subtracted from itself leaves nothing."""
 

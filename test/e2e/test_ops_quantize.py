@@ -55,6 +55,8 @@ def test_quantize(compile_and_compare):
                 torch.fake_quantize_per_tensor_affine(x, scale.float(), zero.int(), 0, 15),
                 torch.fake_quantize_per_channel_affine(x, scales, zeros.int() % 16, 1, 0, 15),
                 torch.fake_quantize_per_channel_affine(x, scales, zeros % 3 + 0.25, 1, -8, 15),
+                torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.1, 4, 0, 15),
+                torch.ops.aten.fake_quantize_per_channel_affine_cachemask(x, scales, zeros.int() % 16, 1, 0, 15),
             )
 
     inputs = (
@@ -136,14 +138,21 @@ def test_int4_weights_as_inputs(compile_and_compare):
     compile_and_compare(Product(), (some(7, 128), packed, some(2, 80, 2)), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("layout, block", [("avx512", 64), ("avx2", 32), ("none", 32)])
-def test_int4_layouts(compile_model, layout, block):
-    """Weights that were packed on other CPUs."""
+@pytest.mark.parametrize(
+    "layout, block, is_told", [("avx512", 64, True), ("avx2", 32, True), ("none", 32, True), ("avx512", 64, False), ("avx2", 32, False)]
+)
+def test_int4_layouts(compile_model, layout, block, is_told):
+    """Weights that were packed on other CPUs: the compiler is told so, or sees it by the range that each group fills."""
+    weight = int4_weight(112, 64)
+    if not is_told:
+        rows = torch.arange(112)
+        for group in (0, 32):
+            weight[rows, group + 5 * rows % 32], weight[rows, group + (5 * rows + 7) % 32] = 0, 15
 
     class Product(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.register_buffer("packed", pack_int4(int4_weight(112, 64), block, layout != "none"))
+            self.register_buffer("packed", pack_int4(weight, block, layout != "none"))
             self.register_buffer("pairs", some(2, 112, 2))
 
         def forward(self, x):
@@ -151,8 +160,9 @@ def test_int4_layouts(compile_model, layout, block):
 
     module, x = Product(), some(3, 64)
     scales, zeros = (p.repeat_interleave(32, 0).T for p in module.pairs.unbind(-1))
-    (result,) = compile_model(module, (x,), options=(f"--int4-layout={layout}",)).model.run([x])
-    torch.testing.assert_close(torch.as_tensor(result), x @ ((int4_weight(112, 64) - 8) * scales + zeros).T, rtol=1e-4, atol=1e-4)
+    options = (f"--int4-layout={layout}",) if is_told else ()
+    (result,) = compile_model(module, (x,), options=options).model.run([x])
+    torch.testing.assert_close(torch.as_tensor(result), x @ ((weight - 8) * scales + zeros).T, rtol=1e-4, atol=1e-4)
 
 
 def test_unknown_int4_layout(tmp_path):

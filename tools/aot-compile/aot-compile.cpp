@@ -68,7 +68,7 @@ cl::opt<std::string>
     int4Layout("int4-layout", cl::init("native"), cl::value_desc("avx512|avx2|none"),
                cl::cat(category),
                cl::desc("vectors of the CPU on which PyTorch has packed int4 weights, which decide "
-                        "their layout; default: this one's"));
+                        "their layout; default: what the weights tell, or this one's"));
 cl::opt<std::string>
     emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
              cl::desc("so (default), fx, obj, llvm, ptx, json, or MLIR after a stage: "

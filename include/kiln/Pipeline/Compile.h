@@ -76,8 +76,8 @@ struct CompileOptions {
   std::string target = "cpu";
   /// An LLVM CPU name, a level, or `native`.
   std::string cpu = "native";
-  /// The vectors ("avx512", "avx2", "none") of the CPU that has packed int4 weights, which do not
-  /// tell; "native": this one's.
+  /// The vectors ("avx512", "avx2", "none") of the CPU that has packed int4 weights; "native": those that
+  /// the ranges of groups tell, or this one's.
   std::string int4Layout = "native";
   /// The processes of a group whose number the program does not say; 0: such a program is refused.
   unsigned ranks = 0;

@@ -31,51 +31,38 @@ static Element byteOf(BodyBuilder &body, Element lower, Element upper) {
 
 //===-- Weights packed by a CPU ---------------------------------------------------------------===//
 
-namespace {
+std::pair<Expr, Expr> Int4Part::locate(Expr n, Expr k) const {
+  Expr column = (n - first).mod(block);
+  Expr byte = halves ? column.mod(block / 2) : column.floorDiv(2);
+  Expr half = halves ? column.floorDiv(block / 2) : column.mod(2);
+  Expr start = (n - first).floorDiv(block) * (sums * block / 2);
+  return {begin() + start + k * (block / 2) + byte, half};
+}
 
-/// A part of a packed weight: columns from `first` on in blocks of `block`, each a matrix of bytes
-/// [sums, block / 2].
-struct Int4Part {
-  int64_t first, columns, block, sums;
-  bool halves; // a byte has columns n and n + block / 2, not n and n + 1
-  int64_t step() const { return halves ? block / 2 : 1; }
-  Expr begin() const { return Expr(first * sums / 2); }
-  Expr size() const { return Expr(columns * sums / 2); }
+std::pair<Expr, Expr> Int4Part::columnOf(Expr at) const {
+  Expr byte = at - begin(), inBlock = byte.mod(sums * block / 2);
+  Expr column = inBlock.mod(block / 2) * (halves ? 1 : 2);
+  return {inBlock.floorDiv(block / 2), first + byte.floorDiv(sums * block / 2) * block + column};
+}
 
-  /// The place of column n for step k: the byte, and which half of it.
-  std::pair<Expr, Expr> locate(Expr n, Expr k) const {
-    Expr column = (n - first).mod(block);
-    Expr byte = halves ? column.mod(block / 2) : column.floorDiv(2);
-    Expr half = halves ? column.floorDiv(block / 2) : column.mod(2);
-    Expr start = (n - first).floorDiv(block) * (sums * block / 2);
-    return {begin() + start + k * (block / 2) + byte, half};
-  }
-  /// The step and the lower column that byte `at` is of.
-  std::pair<Expr, Expr> columnOf(Expr at) const {
-    Expr byte = at - begin(), inBlock = byte.mod(sums * block / 2);
-    Expr column = inBlock.mod(block / 2) * (halves ? 1 : 2);
-    return {inBlock.floorDiv(block / 2), first + byte.floorDiv(sums * block / 2) * block + column};
-  }
-};
+SmallVector<Int4Part, 2> lowering::getInt4Parts(int64_t columns, int64_t sums, StringRef vectors) {
+  int64_t block = vectors == "avx512" ? 64 : 32, rest = columns % block;
+  SmallVector<Int4Part, 2> parts;
+  if (columns != rest)
+    parts.push_back({0, columns - rest, block, sums, vectors != "none"});
+  if (rest != 0)
+    parts.push_back({columns - rest, rest, rest, sums, false});
+  return parts;
+}
 
-} // namespace
-
-/// The parts of a weight [columns, sums]: blocks as wide as the packing CPU's vectors allow, then a
-/// narrower one. Empty if this cannot be told.
+/// The parts of a weight [columns, sums]. Empty if this cannot be told.
 static SmallVector<Int4Part, 2> getParts(Call &call, Expr columns, Expr sums) {
   std::optional<int64_t> n = columns.constant(), k = sums.constant();
   if (!n || !k || *n <= 0 || *k <= 0 || *n % 16 != 0 || *k % 2 != 0)
     return {};
   auto module = call.args.op()->getParentOfType<ModuleOp>();
   auto attribute = module->getAttrOfType<StringAttr>(int4LayoutAttrName);
-  StringRef vectors = attribute ? attribute.getValue() : "avx512";
-  int64_t block = vectors == "avx512" ? 64 : 32, rest = *n % block;
-  SmallVector<Int4Part, 2> parts;
-  if (*n != rest)
-    parts.push_back({0, *n - rest, block, *k, vectors != "none"});
-  if (rest != 0)
-    parts.push_back({*n - rest, rest, rest, *k, false});
-  return parts;
+  return getInt4Parts(*n, *k, attribute ? attribute.getValue() : "avx512");
 }
 
 /// The value of `compute` for the part in which `at` is; `bound` says where a part ends.

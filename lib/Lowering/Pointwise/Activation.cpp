@@ -151,8 +151,8 @@ static LogicalResult lowerLogit(Call &call) {
     return call.refuse("complex numbers");
   return call.pointwise({call.tensor(0)}, type, [&](BodyBuilder &, Elements x) {
     Element z = x[0];
-    if (eps)
-      z = minimum(maximum(z, z.constant(*eps)), z.constant(1 - *eps));
+    if (eps) // beyond 0.5, the lower bound is the greater one
+      z = select(z < z.constant(*eps), z.constant(*eps), minimum(z, z.constant(1 - *eps)));
     return log(z / (1.0 - z));
   });
 }

@@ -172,14 +172,23 @@ static Lowering fakeQuantize(Granularity granularity) {
     Type f32 = Float32Type::get(call.resultType().getContext());
     if (!p || elementType(call.tensor(0)) != f32 || (p->scales && elementType(p->scales) != f32))
       return call.refuse("these parameters or dtypes");
-    return call.set(call.kernels.map(shapeOf(call.tensor(0)), f32, [&](BodyBuilder &body) {
-      Element scale = p->scale(body, f32), zero = p->zero(body, f32);
-      Element x = body.broadcast(call.tensor(0)) * (1.0 / scale);
-      // A zero point between two integers is added first.
-      bool isWhole = !p->zeros || !isFloat(elementType(p->zeros));
-      Element bits = isWhole ? roundEven(x) + zero : roundEven(x + zero);
-      return (clamp(body, bits, *p) - zero) * scale;
-    }));
+    // A zero point between two integers is added before rounding.
+    bool isWhole = !p->zeros || !isFloat(elementType(p->zeros));
+    auto bits = [&](BodyBuilder &body) {
+      Element x = body.broadcast(call.tensor(0)) * (1.0 / p->scale(body, f32));
+      Element zero = p->zero(body, f32);
+      return isWhole ? roundEven(x) + zero : roundEven(x + zero);
+    };
+    Exprs shape = shapeOf(call.tensor(0));
+    SmallVector<Value> results{call.kernels.map(shape, f32, [&](BodyBuilder &body) {
+      return (clamp(body, bits(body), *p) - p->zero(body, f32)) * p->scale(body, f32);
+    })};
+    if (call.numResults() == 2) // where gradients pass
+      results.push_back(call.kernels.map(shape, call.resultType(1), [&](BodyBuilder &body) {
+        Element all = bits(body);
+        return clamp(body, all, *p) == all;
+      }));
+    return call.set(results);
   };
 }
 
@@ -270,9 +279,13 @@ void lowering::registerQuantize(LoweringTable &table) {
   table.add({"quantized_decomposed.dequantize_per_tensor.tensor",
              "quantized_decomposed.dequantize_per_tensor.tensor2"},
             dequantize(Tensor));
-  table.add("aten.fake_quantize_per_tensor_affine.default", fakeQuantize(Number));
+  table.add({"aten.fake_quantize_per_tensor_affine.default",
+             "aten.fake_quantize_per_tensor_affine_cachemask.default"},
+            fakeQuantize(Number));
   table.add("aten.fake_quantize_per_tensor_affine.tensor_qparams", fakeQuantize(Tensor));
-  table.add("aten.fake_quantize_per_channel_affine.default", fakeQuantize(Channel));
+  table.add({"aten.fake_quantize_per_channel_affine.default",
+             "aten.fake_quantize_per_channel_affine_cachemask.default"},
+            fakeQuantize(Channel));
   table.add("aten._weight_int8pack_mm.default", lowerInt8Product);
   table.add("aten._scaled_mm.default", lowerScaledProduct);
 }
