@@ -1,6 +1,7 @@
 """The C ABI of a compiled model (include/kiln-c/model.h) in ctypes, and DLPack 1.x beneath it."""
 
 import ctypes as C
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,9 +113,24 @@ _NEWER: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
+# By path, the files that have been loaded from there: device and inode.
+_files: dict[str, list[tuple[int, int]]] = {}
+
+
+def _spell(path: str) -> str:
+    """The loader takes a path that it has seen for the same library, also after the file has been replaced: each file
+    at a path has a spelling of its own."""
+    status = os.stat(path)
+    files, file = _files.setdefault(path, []), (status.st_dev, status.st_ino)
+    if file not in files:
+        files.append(file)
+    folder, name = os.path.split(path)
+    return os.path.join(folder, "./" * files.index(file) + name)
+
+
 def open_library(path: str) -> C.CDLL:
     """Loads a model's shared object and declares its functions."""
-    library = C.CDLL(path)
+    library = C.CDLL(_spell(path))
     newer = _NEWER if library.kiln_abi_version() > 1 else {}
     for name, (result, arguments) in (_FUNCTIONS | newer).items():
         function = getattr(library, name)
