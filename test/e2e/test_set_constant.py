@@ -77,7 +77,7 @@ def replace_all(compiled, inputs, threads=1, model=None):
             expected = module(*inputs)
         # Half of them are not contiguous.
         model.set_constant(name, new.t().contiguous().t() if new.dim() == 2 else new)
-        torch.testing.assert_close(model(*inputs), expected, rtol=1e-4, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(model(*inputs), expected, rtol=5e-4, atol=5e-4, msg=lambda text, name=name: f"{name}: {text}")
 
 
 @pytest.mark.parametrize("weights", ["embed", "external"])
