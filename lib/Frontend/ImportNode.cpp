@@ -1,6 +1,7 @@
 // Nodes become calls, or nothing where they only compute sizes; nested graphs become functions.
 #include "Importer.h"
 #include "kiln/Dialect/Kernel/Triton.h"
+#include "kiln/Sym/MemoryOrder.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -269,26 +270,6 @@ static const TensorRef *firstTensor(const Node &node) {
   return node.inputs.empty() ? nullptr : std::get_if<TensorRef>(&node.inputs.front().arg.value);
 }
 
-/// The dims, in some order, are all of a block of memory.
-static bool isDense(ArrayRef<Expr> shape, ArrayRef<Expr> strides) {
-  if (strides == ArrayRef(sym::rowMajorStrides(shape)))
-    return true;
-  SmallVector<std::pair<int64_t, int64_t>> dims; // stride and size
-  for (auto [size, stride] : llvm::zip_equal(shape, strides)) {
-    std::optional<int64_t> count = size.constant(), step = stride.constant();
-    if (!count || !step)
-      return false;
-    if (*count != 1)
-      dims.push_back({*step, *count});
-  }
-  llvm::sort(dims);
-  int64_t expected = 1;
-  for (auto [stride, size] : dims)
-    if (stride != std::exchange(expected, expected * size))
-      return false;
-  return true;
-}
-
 /// as_strided of a view sees all of the tensor that it is a view of. It becomes as_strided of that
 /// one, if it has no gaps.
 Error Importer::seeViewedTensor(const Node &node, torch::CallOp op) {
@@ -301,7 +282,7 @@ Error Importer::seeViewedTensor(const Node &node, torch::CallOp op) {
     return error;
   Value value = scope->entries.lookup(viewed->second).value;
   auto strides = cast<sym::ShapeAttr>(whole->first).getSizes();
-  if (!isDense(sym::getShape(value), strides))
+  if (!sym::getMemoryOrder(sym::getShape(value), strides, sym::Assumptions()))
     return Error::success();
   SmallVector<Attribute> args(op.getArgs().getValue());
   if (isa<UnitAttr>(args[offset]))

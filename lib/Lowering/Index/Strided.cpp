@@ -1,6 +1,7 @@
 // Operators that see a tensor's memory: its elements in the order in which they lie there, by the
 // strides that the program recorded (`torch.strides` on the call).
 #include "kiln/Lowering/Lowering.h"
+#include "kiln/Sym/MemoryOrder.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -21,24 +22,10 @@ static Value memoryOf(Call &call) {
   Exprs strides = stridesOf(call);
   if (sym::product(shape).isConstant(0)) // its strides say nothing
     return call.kernels.reshape(self, {Expr(0)});
-  if (strides.size() != shape.size())
+  auto order = sym::getMemoryOrder(shape, strides, call.kernels.known());
+  if (!order)
     return {};
-  // Dims from the outermost in memory to the innermost; those of size 1 may be anywhere.
-  const sym::Assumptions &known = call.kernels.known();
-  SmallVector<int64_t> left = llvm::to_vector(llvm::seq<int64_t>(0, shape.size())), order;
-  Expr expected = 1;
-  while (!left.empty()) {
-    auto next = llvm::find_if(llvm::reverse(left), [&](int64_t dim) {
-      return shape[dim].isConstant(1) || known.isEqual(strides[dim], expected);
-    });
-    if (next == left.rend())
-      return {};
-    order.push_back(*next);
-    expected = expected * shape[*next];
-    left.erase(std::next(next).base());
-  }
-  std::reverse(order.begin(), order.end());
-  return call.kernels.reshape(call.kernels.permute(self, order), {sym::product(shape)});
+  return call.kernels.reshape(call.kernels.permute(self, *order), {sym::product(shape)});
 }
 
 namespace {
