@@ -42,7 +42,7 @@ struct Weight {
     return isWhole ? std::optional(weight) : std::nullopt;
   }
 
-  /// Of the first groups of the first columns, how many have both the least and the greatest number.
+  /// The number of groups, among the first of the first columns, that have both the least and the greatest number.
   int64_t countFullGroups(StringRef layout, int64_t mostColumns, int64_t mostGroups) const {
     SmallVector<lowering::Int4Part, 2> parts = lowering::getInt4Parts(columns, sums, layout);
     int64_t full = 0;

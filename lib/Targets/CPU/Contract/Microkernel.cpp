@@ -16,7 +16,7 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-/// Of a cache.
+/// Bytes of a cache line.
 static constexpr int64_t lineBytes = 64;
 
 int64_t cpu::maxTileRows(const CPUInfo &target, int64_t vectors) {
