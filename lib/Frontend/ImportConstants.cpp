@@ -67,13 +67,11 @@ torch::ConstantOp Importer::createConstant(const InputSpec &spec, DenseResourceE
   StringRef kind = spec.kind == InputKind::Parameter ? "parameter"
                    : spec.kind == InputKind::Buffer  ? "buffer"
                                                      : "constant";
-  auto op = torch::ConstantOp::create(builder, location, cast<RankedTensorType>(value.getType()),
-                                      builder.getStringAttr(spec.target), value,
-                                      builder.getStringAttr(kind),
-                                      /*aliases=*/ArrayAttr());
-  op.setTransient(spec.kind == InputKind::Buffer && !spec.persistent);
-  op.setMutated(isMutated(spec));
-  return op;
+  return torch::ConstantOp::create(
+      builder, location, cast<RankedTensorType>(value.getType()),
+      builder.getStringAttr(spec.target), value, builder.getStringAttr(kind),
+      /*aliases=*/ArrayAttr(), spec.kind == InputKind::Buffer && !spec.persistent, isMutated(spec),
+      /*overlaps=*/ArrayAttr());
 }
 
 /// A parameter that the archive has no value of.
@@ -88,6 +86,25 @@ Error Importer::importLaterConstant(const InputSpec &spec) {
     return createStringError("'" + spec.target + "': has a size that is not a number");
   auto value = kernel::makeLaterConstant(*type, spec.target);
   return define(spec.name, {createConstant(spec, value).getResult(), {}, false});
+}
+
+static Expected<StorageView> viewOf(const TensorMeta &meta, RankedTensorType type) {
+  StorageView view;
+  view.sizes.assign(type.getShape().begin(), type.getShape().end());
+  for (const SymInt &number : meta.strides) {
+    auto *stride = std::get_if<int64_t>(&number);
+    if (!stride || *stride < 0)
+      return createStringError("has a stride that is not a number");
+    view.strides.push_back(*stride);
+  }
+  auto *offset = std::get_if<int64_t>(&meta.storageOffset);
+  if (!offset || *offset < 0)
+    return createStringError("has a storage offset that is not a number");
+  view.offset = *offset;
+  view.elementBytes = bytesOf(type.getElementType());
+  if (!view.setBytes())
+    return createStringError("needs more than 2^63 bytes");
+  return view;
 }
 
 Error Importer::importConstant(const InputSpec &spec) {
@@ -128,21 +145,23 @@ Error Importer::importConstant(const InputSpec &spec) {
     return failHere(
         formatv("the graph expects {0}, the archive has {1}", *type, *storedType).str());
 
+  Expected<StorageView> view = viewOf(stored, *type);
+  if (!view)
+    return failHere(toString(view.takeError()));
   // Tied weights are views of one storage; views that are the same are the same op.
-  std::string key = formatv("{0} {1} {2}", store == &weights, member, *type).str();
-  for (const SymInt &number : stored.strides)
-    if (auto *stride = std::get_if<int64_t>(&number))
-      key += " " + std::to_string(*stride);
-  if (auto *offset = std::get_if<int64_t>(&stored.storageOffset))
-    key += " @" + std::to_string(*offset);
+  std::string storage = formatv("{0} {1}", store == &weights, member).str();
+  std::string key = formatv("{0} {1} {2:$[ ]} @{3}", storage, *type,
+                            make_range(view->strides.begin(), view->strides.end()), view->offset)
+                        .str();
   torch::ConstantOp &op = constantOps[key];
   if (!op) {
     Expected<DenseResourceElementsAttr> value =
         isLater ? kernel::makeLaterConstant(*type, spec.target)
-                : loadBytes(*store->archive, member, stored, *type, spec.target);
+                : loadBytes(*store->archive, member, *view, *type, spec.target);
     if (!value)
       return failHere(toString(value.takeError()));
     op = createConstant(spec, *value);
+    constantsOf[storage].emplace_back(std::move(*view), op);
   } else {
     SmallVector<Attribute> aliases;
     if (ArrayAttr earlier = op.getAliasesAttr())
@@ -155,47 +174,35 @@ Error Importer::importConstant(const InputSpec &spec) {
   return define(spec.name, {op.getResult(), {}, false});
 }
 
+void Importer::noteOverlaps() {
+  for (auto &storage : constantsOf) {
+    MutableArrayRef<std::pair<StorageView, torch::ConstantOp>> found = storage.second;
+    llvm::sort(found, [](auto &a, auto &b) {
+      return std::pair(a.first.begin, a.second.getName()) <
+             std::pair(b.first.begin, b.second.getName());
+    });
+    std::vector<SmallVector<StringRef>> names(found.size());
+    for (auto [i, one] : llvm::enumerate(found))
+      for (size_t j = i + 1; j < found.size() && found[j].first.begin < one.first.end; ++j)
+        if (overlap(one.first, found[j].first)) {
+          names[i].push_back(found[j].second.getName());
+          names[j].push_back(one.second.getName());
+        }
+    for (auto [one, others] : llvm::zip(found, names))
+      if (!others.empty())
+        one.second.setOverlapsAttr(builder.getStrArrayAttr(others));
+  }
+}
+
 //===-- Bytes -------------------------------------------------------------------------------===//
 
-namespace {
-
-/// A view of a storage, in elements.
-struct View {
-  SmallVector<int64_t> sizes, strides;
-  int64_t offset = 0;
-};
-
-/// One past the last element that the view touches; nullopt on overflow. The view is not empty.
-std::optional<int64_t> extentOf(const View &view) {
-  int64_t last = view.offset;
-  for (auto [size, stride] : llvm::zip(view.sizes, view.strides)) {
-    int64_t step;
-    if (__builtin_mul_overflow(size - 1, stride, &step) ||
-        __builtin_add_overflow(last, step, &last))
-      return std::nullopt;
-  }
-  if (__builtin_add_overflow(last, 1, &last))
-    return std::nullopt;
-  return last;
-}
-
-bool isContiguous(const View &view) {
-  int64_t expected = 1;
-  for (auto [size, stride] : llvm::reverse(llvm::zip(view.sizes, view.strides))) {
-    if (size != 1 && stride != expected)
-      return false;
-    expected *= size;
-  }
-  return true;
-}
-
 /// Copies the view's elements in row-major order.
-void gather(const View &view, const char *storage, uint64_t elementBytes, char *out) {
+static void gather(const StorageView &view, const char *storage, char *out) {
   SmallVector<int64_t> index(view.sizes.size(), 0);
   int64_t position = view.offset;
   while (true) {
-    std::memcpy(out, storage + position * elementBytes, elementBytes);
-    out += elementBytes;
+    std::memcpy(out, storage + position * view.elementBytes, view.elementBytes);
+    out += view.elementBytes;
     size_t dim = index.size();
     while (dim-- > 0) {
       position += view.strides[dim];
@@ -209,25 +216,10 @@ void gather(const View &view, const char *storage, uint64_t elementBytes, char *
   }
 }
 
-} // namespace
-
 Expected<DenseResourceElementsAttr> Importer::loadBytes(Pt2Archive &from, StringRef member,
-                                                        const TensorMeta &meta,
+                                                        const StorageView &view,
                                                         RankedTensorType type, StringRef name) {
-  View view;
-  view.sizes.assign(type.getShape().begin(), type.getShape().end());
-  for (const SymInt &number : meta.strides) {
-    auto *stride = std::get_if<int64_t>(&number);
-    if (!stride || *stride < 0)
-      return createStringError("has a stride that is not a number");
-    view.strides.push_back(*stride);
-  }
-  auto *offset = std::get_if<int64_t>(&meta.storageOffset);
-  if (!offset || *offset < 0)
-    return createStringError("has a storage offset that is not a number");
-  view.offset = *offset;
-
-  uint64_t elementBytes = bytesOf(type.getElementType());
+  uint64_t elementBytes = view.elementBytes;
   uint64_t numBytes = static_cast<uint64_t>(type.getNumElements()) * elementBytes;
   auto makeAttr = [&](AsmResourceBlob blob) {
     return DenseResourceElementsAttr::get(type, name, std::move(blob));
@@ -238,22 +230,20 @@ Expected<DenseResourceElementsAttr> Importer::loadBytes(Pt2Archive &from, String
   if (numBytes == 0)
     return makeAttr(AsmResourceBlob(ArrayRef<char>(), elementBytes, {}, /*dataIsMutable=*/false));
 
-  uint64_t available = bytes->data.size() / elementBytes;
-  std::optional<int64_t> extent = extentOf(view);
-  if (!extent || static_cast<uint64_t>(*extent) > available)
+  if (static_cast<uint64_t>(view.end) > bytes->data.size())
     return createStringError(formatv("needs {0} elements of {1} bytes, member '{2}' has {3} bytes",
-                                     extent ? std::to_string(*extent) : "more than 2^63",
-                                     elementBytes, member, bytes->data.size())
+                                     view.end / view.elementBytes, elementBytes, member,
+                                     bytes->data.size())
                                  .str());
-  const char *start = bytes->data.data() + view.offset * elementBytes;
+  const char *start = bytes->data.data() + view.begin;
   bool isAligned = reinterpret_cast<uintptr_t>(start) % elementBytes == 0;
   std::shared_ptr<const void> owner = bytes->owner;
-  if (!isContiguous(view) || !isAligned) {
+  if (!view.isContiguous() || !isAligned) {
     // A view may repeat elements, so that a few bytes claim any amount of memory.
     Expected<std::shared_ptr<char[]>> copy = archive.allocate(numBytes);
     if (!copy)
       return copy.takeError();
-    gather(view, bytes->data.data(), elementBytes, copy->get());
+    gather(view, bytes->data.data(), copy->get());
     start = copy->get();
     owner = *copy;
   }

@@ -228,6 +228,7 @@ Error Importer::importMain() {
   SmallVector<Value> results;
   if (Error error = importInputs(body, argAttrs))
     return error;
+  noteOverlaps();
   location = UnknownLoc::get(&context);
   if (Error error = importNodes())
     return error;

@@ -5,6 +5,7 @@
 #ifndef KILN_LIB_FRONTEND_IMPORTER_H
 #define KILN_LIB_FRONTEND_IMPORTER_H
 
+#include "StorageView.h"
 #include "TritonKernels.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Frontend/ExportedProgram.h"
@@ -142,6 +143,7 @@ private:
   llvm::Error importLaterConstant(const InputSpec &spec);
   torch::ConstantOp createConstant(const InputSpec &spec, mlir::DenseResourceElementsAttr value);
   bool isMutated(const InputSpec &spec);
+  void noteOverlaps();
   /// Tensors of one kind: a description of each, and where their bytes are.
   struct TensorStore {
     PayloadConfig config;
@@ -152,7 +154,7 @@ private:
   llvm::Error readTensorStores();
   llvm::Error readTensorStore(llvm::StringRef kind, TensorStore &store);
   llvm::Expected<mlir::DenseResourceElementsAttr>
-  loadBytes(Pt2Archive &from, llvm::StringRef member, const TensorMeta &meta,
+  loadBytes(Pt2Archive &from, llvm::StringRef member, const StorageView &view,
             mlir::RankedTensorType type, llvm::StringRef name);
 
   /// An error about the current node.
@@ -182,6 +184,7 @@ private:
   bool hasTensorStores = false;
   TensorStore weights, constants;
   llvm::StringMap<torch::ConstantOp> constantOps; // by where the bytes are and how they are read
+  llvm::StringMap<std::vector<std::pair<StorageView, torch::ConstantOp>>> constantsOf; // by storage
 };
 
 } // namespace kiln::frontend

@@ -100,6 +100,33 @@ def test_constants(layers):
     assert resource(text, "constant") == bytes([1, 0, 1, 1])
 
 
+class Views(nn.Module):
+    """Buffers in one storage."""
+
+    def __init__(self):
+        super().__init__()
+        table = torch.arange(12.0).reshape(4, 3)
+        views = {"left": table[:, 0], "right": table[:, 1:], "row": table[2], "none": table[:0]}
+        for name, view in (views | {"repeated": table[1, 2].expand(5)}).items():
+            self.register_buffer(name, view)
+
+    def forward(self, x):
+        return [x + buffer.sum() for buffer in self.buffers()]
+
+
+def test_overlapping_views(export):
+    """Elements decide, not the ranges that they are in."""
+    text = import_module(export(Views(), (torch.ones(()),)).path)
+    found = dict(re.findall(r'torch\.constant "(\w+)" = .* \{kind = "buffer"(?:, overlaps = \[(.*?)\])?\}', text))
+    assert {name: sorted(re.findall(r"\w+", others)) for name, others in found.items()} == {
+        "left": ["row"],
+        "right": ["repeated", "row"],
+        "row": ["left", "right"],
+        "none": [],
+        "repeated": ["right"],
+    }
+
+
 def test_arguments(layers):
     text = import_module(layers.path)
     assert '"aten.split.Tensor"(%10) args = [#sym.arg<0>, 2, 1]' in text

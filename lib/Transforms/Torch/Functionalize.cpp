@@ -44,7 +44,8 @@ LogicalResult Functionalizer::run() {
     if (failed(visit(op)))
       return failure();
   Operation *terminator = block.getTerminator();
-  if (failed(refreshOperands(terminator)) || failed(returnMutated(terminator)))
+  if (failed(refreshOperands(terminator)) || failed(returnMutated(terminator)) ||
+      failed(checkOverlaps()))
     return failure();
   for (Operation *op : llvm::reverse(replaced))
     op->erase();
@@ -209,6 +210,25 @@ LogicalResult Functionalizer::returnMutated(Operation *terminator) {
   if (types.size() > before) {
     function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), types));
     function.setAllResultAttrs(attributes);
+  }
+  return success();
+}
+
+/// Constants are values by themselves: one that is read must not change with another one.
+LogicalResult Functionalizer::checkOverlaps() {
+  llvm::StringMap<ConstantOp> used;
+  for (auto constant : function.getOps<ConstantOp>())
+    if (!constant->use_empty())
+      used[constant.getName()] = constant;
+  for (auto constant : function.getOps<ConstantOp>()) {
+    if (!constant.getMutated() || !constant.getOverlaps())
+      continue;
+    for (auto other : constant.getOverlapsAttr().getAsRange<StringAttr>())
+      if (used.contains(other))
+        return constant.emitError("the program writes ")
+               << constant.getKind() << " '" << constant.getName() << "', and reads '"
+               << other.getValue()
+               << "', which is another view of the same memory: compute that view in forward()";
   }
   return success();
 }

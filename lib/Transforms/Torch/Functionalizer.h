@@ -28,6 +28,8 @@ private:
   void visitSharing(CallOp call);
   mlir::LogicalResult visitInPlace(CallOp call, llvm::StringRef functional);
   mlir::LogicalResult returnMutated(mlir::Operation *terminator);
+  /// Refuses to write a constant that overlaps one that is read.
+  mlir::LogicalResult checkOverlaps();
 
   /// Every operand is replaced by what its memory holds now.
   mlir::LogicalResult refreshOperands(mlir::Operation *op);

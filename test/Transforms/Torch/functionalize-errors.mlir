@@ -80,3 +80,15 @@ func.func @windows(%x: tensor<6xf32>) -> tensor<6xf32> {
   %2 = torch.call "aten.mul_.Scalar"(%1) args = [#sym.arg<0>, 2] {node = "mul_"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   return %0 : tensor<6xf32>
 }
+
+// -----
+
+// `view` would have to change with `all`.
+func.func @views_of_one_storage() -> tensor<2xf32> {
+  // expected-error@+1 {{the program writes buffer 'all', and reads 'view', which is another view of the same memory}}
+  %all = torch.constant "all" = dense<0.0> : tensor<4xf32> {kind = "buffer", overlaps = ["unused", "view"]}
+  %unused = torch.constant "unused" = dense<0.0> : tensor<3xf32> {kind = "buffer", overlaps = ["all"]}
+  %view = torch.constant "view" = dense<0.0> : tensor<2xf32> {kind = "buffer", overlaps = ["all"]}
+  %0 = torch.call "aten.add_.Tensor"(%all) args = [#sym.arg<0>, 1, 1] {node = "add_"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %view : tensor<2xf32>
+}

@@ -171,7 +171,8 @@ def Torch_ConstantOp : Torch_Op<"constant", [Pure, AllTypesMatch<["value", "resu
     `value` is row-major; a bool takes one byte. It is usually a resource over the mapped archive.
     Parameters that are tied are one op: the others' names are in `aliases`. A buffer that is not
     saved with the model's state has `transient`; one that the program assigns has `mutated`, and
-    `value` is what it holds before the first run.
+    `value` is what it holds before the first run. `overlaps` names the constants that have elements
+    of it under another view: `torch-functionalize` refuses to write one of them if both are used.
 
     Constraints:
     - (C1) `kind` is `"parameter"`, `"buffer"` or `"constant"`
@@ -179,7 +180,7 @@ def Torch_ConstantOp : Torch_Op<"constant", [Pure, AllTypesMatch<["value", "resu
   }];
   let arguments = (ins StrAttr:$name, ElementsAttr:$value, StrAttr:$kind,
                        OptionalAttr<StrArrayAttr>:$aliases, UnitAttr:$transient,
-                       UnitAttr:$mutated);
+                       UnitAttr:$mutated, OptionalAttr<StrArrayAttr>:$overlaps);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = "$name `=` $value attr-dict";
   let hasVerifier = 1;
