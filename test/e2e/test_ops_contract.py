@@ -353,8 +353,8 @@ def test_convolution_with_weights_as_inputs(check_calls, dtype):
 
 @pytest.mark.skipif("cuda" in str(TARGET), reason="plans of CPUs")
 @pytest.mark.parametrize("cpu", [(), ("--cpu=x86-64-v3",)], ids=["native", "avx2"])
-def test_convolution_of_many_channels(compile_and_compare, tmp_path, cpu):
-    """Channels in blocks, each of which a task copies, for one row of the image and for several."""
+def test_convolution_of_many_channels(compile_and_compare, cpu):
+    """Sums that are cut: neither the rows that windows see nor a panel fit in the caches, for one row of the image and for several."""
     layers = torch.nn.ModuleList([
         torch.nn.Conv2d(512, 40, 3, padding=1), torch.nn.Conv2d(768, 16, 3, 2, 1),
         torch.nn.Conv2d(512, 48, (2, 3), padding=2, dilation=2), torch.nn.Conv1d(512, 16, 9, padding=4)])  # fmt: skip
@@ -371,10 +371,8 @@ def test_convolution_of_many_channels(compile_and_compare, tmp_path, cpu):
     options = (*cpu, "--cpu-tune=l1=8192,l2=16384")
     inputs = some(2, 512, 7, 20), some(1, 768, 9, 30), some(1, 512, 90)
     batch = ({0: torch.export.Dim("batch", min=1, max=9)}, None, None)
-    compiled = compile_and_compare(Convolutions(), inputs, batch, options=options, threads=3, **CLOSE)
+    compile_and_compare(Convolutions(), inputs, batch, options=options, threads=3, **CLOSE)
     compile_and_compare(Convolutions(), inputs, options=options, **CLOSE)
-    process = run_tool("aot-compile", compiled.archive, "-o", tmp_path / "model.so", "--remarks", *options)
-    assert process.stderr.count("channels cut into blocks of 256") == len(layers), process.stderr
 
 
 def test_turned_convolution_of_any_size(compile_and_compare):

@@ -38,8 +38,6 @@ public:
       pm.addPass(createCpuWinograd({winograd}));
     pm.addPass(createCpuPadWindows());
     pm.addPass(createCpuSwapOperands());
-    // Right operands are packed in the order of the sum.
-    pm.addPass(createCpuCutWindows());
     pm.addPass(createCpuPackContracts());
     pm.addPass(createKernelReadPackedRows());
     pm.addPass(createCpuPackOperands());

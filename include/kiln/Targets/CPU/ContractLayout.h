@@ -6,7 +6,7 @@
 // to have them:
 //
 //   Direct  the region is one read whose address is linear in the m and k dims: no copy.
-//   Window  a convolution with padding, or with a prologue: the operand's value depends on
+//   Window  a convolution that cpu-pad-windows has left: the operand's value depends on
 //           e = s*m_i + d*k_j alone (s the stride, d the dilation). The task copies its part of
 //           that e-space to scratch once, zeros of the padding and prologue included; the window
 //           then slides over the copy. Nothing is stored kh*kw times as im2col does.
@@ -208,9 +208,7 @@ struct ContractLayout {
   bool lhsLiesAlongSum() const;
 
   bool isStaged() const { return lhs != LeftOperand::Direct; }
-  /// The windows' outermost sum axis is blocks of channels, the others of which are innermost.
-  bool hasChannelBlocks() const;
-  /// The copy holds one block of the sum at a time.
+  /// The copy of a matrix holds one block of the sum at a time.
   bool stagesPerSumBlock() const;
   /// The most tiles of a task.
   int64_t maxTiles() const { return maxBlockRows() / maxTileRows(); }

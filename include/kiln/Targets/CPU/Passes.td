@@ -147,13 +147,16 @@ def CpuSplitGathers : Pass<"cpu-split-gathers", "::mlir::ModuleOp"> {
 }
 
 def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
-  let summary = "Give windows that slide over images of unknown size a padded image";
+  let summary = "Give windows that slide over an image a padded image";
   let description = [{
-    A task of a convolution copies the part of the image that its windows see to memory of its own, whose size
-    has to be known at compile time (`ContractLayout`). If the size of the image is not known, the left operand
-    becomes a tensor instead: a map computes it for every place that a window can see, including the zeros of
-    the padding, and the contract reads it in place. This is not done if copying each row's window is cheap
-    beside the products, that is with many columns and runs of elements that fill vectors.
+    The left operand of a convolution becomes a tensor: a map computes it for every place that a window can see, with the
+    zeros of the padding, channels last, and the contract reads it in place. Tasks are then free to divide rows and columns,
+    where each would otherwise copy the part of the image that its windows see to memory of its own
+    (`ContractLayout`): once for every block of columns, and for neighbouring rows twice.
+
+    An image of known size is left to the tasks if it fills several level 2 caches and the rows that a window sees do not, with
+    channels next to each other; if there are few channels and few products for each element; or if there is one channel
+    for each column (depthwise).
   }];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
@@ -169,18 +172,6 @@ def CpuWinograd : Pass<"cpu-winograd", "::mlir::ModuleOp"> {
     Must run before `cpu-pad-windows`.
   }];
   let options = [Option<"tile", "tile", "int64_t", "4", "rows and columns of the largest tiles, 2 or 4">];
-  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
-}
-
-def CpuCutWindows : Pass<"cpu-cut-windows", "::mlir::ModuleOp"> {
-  let summary = "Cut the channels of convolutions whose windows slide over more than a cache holds";
-  let description = [{
-    A task of a convolution copies the rows of the image that its windows see, reads them for every panel of the
-    right operand, and a panel for every tile of rows. Where level 2 cache does not hold these rows, blocks of
-    channels become the outermost k dim. A task then makes the sums of one block after another, copies no more
-    than that block, and neither the copy nor the part of a panel leaves the cache. Pixels of a block lie closer
-    together, too: those of 1024 channels share sets of level 1 cache, which does not hold a tile of them.
-  }];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 

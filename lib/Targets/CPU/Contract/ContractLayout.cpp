@@ -560,19 +560,7 @@ void ContractLayout::setRowBlock(int64_t units) {
     sumStrides[*axis.sumDim - firstK] = axis.rowDim ? axis.sumStep * stride : stride;
     stride *= axis.extent;
   }
-  ArrayRef<sym::Expr> sizes = op.getK().getSizes();
-  if (!hasChannelBlocks()) {
-    sums = collapse(firstK, sizes, sumStrides);
-    return;
-  }
-  sums = collapse(firstK + 1, sizes.drop_front(), ArrayRef(sumStrides).drop_front());
-  ContractAxis blocks{{firstK, 1, sizes.front(), {sizes.front()}}, sumStrides.front()};
-  sums.insert(sums.begin(), blocks);
-}
-
-bool ContractLayout::hasChannelBlocks() const {
-  return lhs == LeftOperand::Window && !depthwise && stage.size() > 2 && !stage.front().rowDim &&
-         !stage.back().rowDim;
+  sums = collapse(firstK, op.getK().getSizes(), sumStrides);
 }
 
 SmallVector<sym::Expr> ContractLayout::gridSizes() const {
@@ -652,7 +640,7 @@ sym::Expr ContractLayout::sumInner() const {
 sym::Expr ContractLayout::sumExtent() const { return sums.front().extent * sumInner(); }
 
 bool ContractLayout::stagesPerSumBlock() const {
-  return (lhs == LeftOperand::Matrix || hasChannelBlocks()) && !numSumBlocks().isConstant(1);
+  return lhs == LeftOperand::Matrix && !numSumBlocks().isConstant(1);
 }
 
 int64_t ContractLayout::stageEstimate() const {
@@ -694,7 +682,7 @@ SmallVector<ReadOp> ContractLayout::epilogueTiles() const {
 int64_t ContractLayout::lhsScratchBytes() const {
   int64_t elements = 0;
   if (lhs == LeftOperand::Window)
-    elements = stage.front().stride * (stagesPerSumBlock() ? blockSums : stage.front().extent);
+    elements = stage.front().stride * stage.front().extent;
   else if (lhs == LeftOperand::Matrix)
     elements = maxBlockRows() * *rows.front().lhsStride.constant();
   return alignToLine(elements * bytesOf(lhsType));

@@ -37,10 +37,6 @@ LayoutAttr getLayout(kernel::ContractOp contract);
 /// The left operand is one read whose rows lie next to each other, not its steps of the sum.
 bool liesAlongRows(kernel::ContractOp contract);
 
-/// The left operand is seen through windows, and the outermost k dim is one of two that are not
-/// theirs: blocks of channels, as cpu-cut-windows makes them.
-bool hasChannelBlocks(kernel::ContractOp contract);
-
 /// cpu-swap-operands exchanges the operands if nothing else is said.
 bool isSwapPlanned(kernel::ContractOp contract, const codegen::CPUInfo &target);
 /// They may be exchanged: nothing has been made of them that depends on their places.

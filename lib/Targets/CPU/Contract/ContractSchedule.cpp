@@ -96,8 +96,10 @@ static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
   // Steps of a window are written out with addresses of their own for each row. Where the sum is
   // short, tall tiles spend more on addresses than on products: 8 rows take 0.5 to 0.9 of the time
   // of 14 on Zen 5 (first layers of images and sound, depthwise 7x7).
-  constexpr int64_t windowRows = 8;
-  if (layout.lhs == LeftOperand::Window && layout.vectors == 2 &&
+  constexpr int64_t windowRows = 8, shortRun = 32;
+  bool isInRuns = layout.sums.size() > 1 &&
+                  layout.sums.back().extent.constant().value_or(target.longSum) <= shortRun;
+  if ((layout.lhs == LeftOperand::Window || isInRuns) && layout.vectors == 2 &&
       layout.sumExtent().constant().value_or(target.longSum) < target.longSum)
     return std::min(most, windowRows);
   // Short image rows (7, 14, 28 …) divide by 14.

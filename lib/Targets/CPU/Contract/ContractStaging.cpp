@@ -123,8 +123,6 @@ private:
   /// The beginning and the length of the task's part of a stage axis: the last block may be shorter
   /// than the others.
   std::pair<sym::Expr, sym::Expr> range(const StageAxis &axis) const {
-    if (&axis == layout.stage.begin() && layout.stagesPerSumBlock())
-      return {task.firstSum, task.numSums};
     if (!axis.rowDim)
       return {0, axis.extent};
     unsigned row = *axis.rowDim - firstM;

@@ -1,5 +1,6 @@
-// cpu-pad-windows: gives windows that slide over images of unknown size a padded image.
+// cpu-pad-windows: gives windows a padded image, computed once.
 #include "CPU/Contract/ContractRegions.h"
+#include "CPU/Contract/ContractStaging.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
@@ -16,8 +17,12 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-/// Columns from which a task's own copy of every row's window costs little beside the products.
-static constexpr int64_t manyColumns = 64;
+/// Products for each element of an image from which it is worth a tensor even if its elements come in
+/// runs shorter than a vector: 3x3 windows of 7 columns.
+static constexpr double manyProducts = 64;
+
+/// Level 2 caches that an image may fill: a larger one is written to memory, and comes from there again.
+static constexpr double cachesOfL2 = 4;
 
 namespace {
 
@@ -30,8 +35,6 @@ struct PaddedDim {
 };
 
 struct PadWindows : kiln::cpu::impl::CpuPadWindowsBase<PadWindows> {
-  using CpuPadWindowsBase::CpuPadWindowsBase;
-
   void runOnOperation() override {
     FailureOr<CPUInfo> known = getTarget(getOperation());
     if (failed(known))
@@ -60,10 +63,14 @@ private:
     SmallVector<sym::Expr> extents = contract.getExtents();
     unsigned firstM = contract.getNumBatch(), firstN = firstM + contract.getNumM();
     unsigned firstK = firstN + contract.getNumN();
-    bool isVariable = false;
-    for (auto [i, window] : llvm::enumerate(*windows))
+    bool isVariable = false, hasWindows = false;
+    for (auto [i, window] : llvm::enumerate(*windows)) {
+      hasWindows |= window.has_value();
       isVariable |= window && !extents[firstM + i].isConstant();
-    if (!isVariable && place == OperandPlace::Planned)
+    }
+    bool isDepthwise = kernel::columnsAreBatch(contract);
+    // Tasks of a depthwise convolution divide the channels, and copy no image twice.
+    if (place == OperandPlace::Planned && !isVariable && (isDepthwise || !hasWindows))
       return std::nullopt;
 
     SmallVector<PaddedDim> dims;
@@ -81,12 +88,12 @@ private:
         if (uses(contract.getLhs(), i))
           addPlain(i, isRow);
     };
-    bool isDepthwise = kernel::columnsAreBatch(contract);
     unsigned numOuter = contract.getNumBatch() - (isDepthwise ? 1 : 0);
     addUsed(0, numOuter, true);
     for (auto [i, window] : llvm::enumerate(*windows))
       if (!window && uses(contract.getLhs(), firstM + i))
         addPlain(firstM + i, true);
+    size_t image = dims.size();
     for (auto [i, window] : llvm::enumerate(*windows)) {
       if (!window)
         continue;
@@ -105,26 +112,45 @@ private:
       dims.push_back(padded);
     }
     addUsed(numOuter, firstM, true);
-    size_t outer = dims.size();
+    size_t run = dims.size();
     for (unsigned i = firstK; i < extents.size(); ++i)
       if (llvm::none_of(dims, [&](const PaddedDim &dim) { return dim.sum == i; }) &&
           uses(contract.getLhs(), i))
         addPlain(i, false);
 
-    if (place == OperandPlace::Copied)
-      return dims;
-    // Elements in a row, of which a task's own copy is made.
-    sym::Expr run = 1;
-    for (const PaddedDim &dim : ArrayRef(dims).drop_front(outer))
-      run = run * dim.extent;
-    Type element = contract.getLhs().front().getTerminator()->getOperand(0).getType();
-    int64_t lanes = target.lanes(element);
-    std::optional<int64_t> inner = run.constant();
-    std::optional<int64_t> columns = sym::product(contract.getN().getSizes()).constant();
-    bool isCheapToCopy = inner && *inner >= lanes && columns && *columns >= manyColumns;
-    if (isCheapToCopy && !isDepthwise)
+    if (place == OperandPlace::Planned && !isVariable && isLeftToTasks(contract, dims, image, run))
       return std::nullopt;
     return dims;
+  }
+
+  /// Each task had better copy what it needs of an image of known size: dims from `image` on are those of one, from `run` on
+  /// its channels.
+  bool isLeftToTasks(kernel::ContractOp contract, ArrayRef<PaddedDim> dims, size_t image,
+                     size_t run) {
+    auto count = [](ArrayRef<PaddedDim> dims) {
+      double elements = 1;
+      for (const PaddedDim &dim : dims)
+        elements *= double(estimate(dim.extent));
+      return elements;
+    };
+    // One column's products may be summed along the lanes, but not those of a copy.
+    if (sym::product(contract.getN().getSizes()).isConstant(1))
+      return false;
+    double products = 1;
+    for (sym::Expr extent : contract.getExtents())
+      products *= double(estimate(extent));
+    Type element = contract.getLhs().front().getTerminator()->getOperand(0).getType();
+    if (count(dims.drop_front(run)) < double(target.lanes(element)))
+      return products < manyProducts * count(dims);
+    // A copy that is a transpose takes long, and is not made again for each block of columns.
+    unsigned row = *dims[run - 1].row, channel = *dims.back().sum;
+    if (!walksAlong(contract.getLhs(), channel, row))
+      return false;
+    double bytes = double(std::max(element.getIntOrFloatBitWidth() / 8, 1u));
+    double windowRows = double(estimate(contract.getExtents()[*dims[image].sum]));
+    double windowBytes = bytes * windowRows * count(dims.drop_front(image + 1));
+    return bytes * count(dims.drop_front(image)) > cachesOfL2 * double(target.l2Bytes) &&
+           windowBytes <= double(target.l2Bytes);
   }
 
   static bool uses(Region &region, unsigned dim) {

@@ -37,9 +37,7 @@ static SmallVector<unsigned> orderSums(ContractOp contract) {
       return order;
     strides.push_back(std::abs(*stride));
   }
-  // Blocks of channels stay outside of the windows.
-  bool isCut = hasChannelBlocks(contract);
-  llvm::sort(MutableArrayRef(order).drop_front(isCut ? 1 : 0), [&](unsigned a, unsigned b) {
+  llvm::sort(order, [&](unsigned a, unsigned b) {
     return strides[a] != strides[b] ? strides[a] > strides[b] : a < b;
   });
   return order;
