@@ -98,27 +98,38 @@ private:
     for (Value pointer : lhs)
       from.push_back(LLVM::FreezeOp::create(b, loc, pointer));
     rhs = LLVM::FreezeOp::create(b, loc, rhs);
-    Value extent = frame.emit(loop.extent);
+    auto emitSteps = [&](Value k, int64_t steps, ValueRange sums) {
+      enterIteration(level, k);
+      SmallVector<Value, 2> there;
+      for (Value pointer : from)
+        there.push_back(advance(pointer, shape.lhsType, k, loop.lhsStride));
+      Value row = advance(rhs, shape.rhsType, k, loop.rhsStride);
+      SmallVector<Value> next(sums);
+      for (int64_t step = 0; step < steps; ++step)
+        next = emitLoops(
+            level + 1, advance(there, step * loop.lhsStride),
+            advance(row, shape.rhsType, step * loop.rhsStride),
+            step % stepsOfFetch() == 0 ? countIteration(level, plus(k, step), iteration) : Value(),
+            next);
+      return next;
+    };
+    auto emitLoop = [&](sym::Expr begin, sym::Expr end, int64_t steps, ValueRange sums) {
+      auto op = scf::ForOp::create(b, loc, frame.emit(begin), frame.emit(end),
+                                   frame.constant(steps), sums);
+      keepLoop(op);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(op.getBody());
+      scf::YieldOp::create(b, loc, emitSteps(op.getInductionVar(), steps, op.getRegionIterArgs()));
+      return SmallVector<Value>(op.getResults());
+    };
     int64_t steps = countSteps(level);
-    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(steps), sums);
-    keepLoop(op);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(op.getBody());
-    Value k = op.getInductionVar();
-    enterIteration(level, k);
-    SmallVector<Value, 2> there;
-    for (Value pointer : from)
-      there.push_back(advance(pointer, shape.lhsType, k, loop.lhsStride));
-    Value row = advance(rhs, shape.rhsType, k, loop.rhsStride);
-    SmallVector<Value> next(op.getRegionIterArgs());
-    for (int64_t step = 0; step < steps; ++step)
-      next = emitLoops(level + 1, advance(there, step * loop.lhsStride),
-                       advance(row, shape.rhsType, step * loop.rhsStride),
-                       step % stepsOfFetch() == 0 ? countIteration(level, plus(k, step), iteration)
-                                                  : Value(),
-                       next);
-    scf::YieldOp::create(b, loc, next);
-    return SmallVector<Value>(op.getResults());
+    sym::Expr whole = frame.assumptions.simplify(loop.extent.floorDiv(steps) * steps);
+    SmallVector<Value> next = emitLoop(0, whole, steps, sums);
+    if (steps == 1 || whole == loop.extent)
+      return next;
+    if (std::optional<int64_t> extent = loop.extent.constant())
+      return emitSteps(frame.emit(whole), *extent % steps, next);
+    return emitLoop(whole, loop.extent, 1, next);
   }
 
   /// Loops that are emitted: not that of the steps of pairs.
@@ -141,8 +152,8 @@ private:
   /// The loop of an element of the right operand, all of whose steps are written out, or else the last.
   size_t innermost() const { return shape.loops.size() - (shape.rhsSteps == 1 ? 1 : 2); }
 
-  /// Steps of this loop that an iteration has written out: of the innermost several, which count and branch
-  /// once. A core that two threads share has little room for instructions beside the FMAs. LLVM would add up
+  /// Steps of this loop that an iteration has written out, but for a rest: of the innermost several, which count and
+  /// branch once. A core that two threads share has little room for instructions beside the FMAs. LLVM would add up
   /// integers in another order.
   int64_t countSteps(size_t level) const {
     bool isPlain = shape.rhsSteps == 1 || shape.pairs, changesScales = level == 0 && shape.scales;
@@ -151,11 +162,14 @@ private:
       return 1;
     if (shape.rowStride)
       return shape.stepsAtOnce;
-    for (int64_t steps = maxStepsAtOnce; steps > 1; steps /= 2)
-      if (steps <= shape.unroll &&
-          frame.assumptions.isMultipleOf(shape.loops[level].extent, steps) &&
-          !rowsOverlap(level, steps))
+    sym::Expr extent = shape.loops[level].extent;
+    for (int64_t steps = maxStepsAtOnce; steps > 1; steps /= 2) {
+      // A rest of the sum follows a long one only.
+      bool fits = frame.assumptions.isMultipleOf(extent, steps) ||
+                  extent.constant().value_or(shape.unroll) >= shape.unroll;
+      if (steps <= shape.unroll && fits && !rowsOverlap(level, steps))
         return steps;
+    }
     return 1;
   }
 
