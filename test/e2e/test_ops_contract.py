@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import kiln
-from conftest import TARGET, run_tool
+from conftest import TARGET
 from test_ops_pointwise import some
 
 CLOSE = dict(rtol=1e-4, atol=1e-4)
@@ -349,6 +349,34 @@ def test_convolution_with_weights_as_inputs(check_calls, dtype):
         ).relu()
 
     check_calls(function, *cases, **tolerances)
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
+def test_products_beside_complex_numbers(compile_and_compare, is_dynamic):
+    """Operands that complex numbers become, and complex numbers that are made of sums."""
+
+    class Products(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mel, self.smooth = torch.nn.Linear(16, 24), torch.nn.Conv1d(16, 16, 3, padding=1)
+
+        def forward(self, pairs):
+            z = torch.view_as_complex(pairs)
+            magnitude, half = z.abs(), pairs[..., 0].contiguous()
+            smooth = self.smooth(magnitude.transpose(1, 2)).transpose(1, 2)
+            return (
+                torch.polar(self.mel(magnitude), self.mel(half)),
+                smooth.sigmoid() * z,
+                smooth + z.imag,
+                magnitude @ z.real.transpose(1, 2),
+                (half @ half.transpose(1, 2)) * 1j,
+                F.scaled_dot_product_attention(magnitude, z.real, z.imag * 2),
+                (self.mel(half[0, 0]) * (1 + 2j)).abs(),
+                F.conv2d(magnitude[:, None], torch.ones(3, 1, 3, 3), padding=1) * 1j,
+            )
+
+    dims = {0: torch.export.Dim("batch", min=1, max=9), 1: torch.export.Dim("frames", min=1, max=99)} if is_dynamic else None
+    compile_and_compare(Products(), (some(2, 9, 16, 2),), (dims,) if dims else None, **CLOSE)
 
 
 @pytest.mark.skipif("cuda" in str(TARGET), reason="plans of CPUs")

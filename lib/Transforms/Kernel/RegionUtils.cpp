@@ -320,6 +320,22 @@ BodyCost kernel::getCost(Region &body) {
   return cost;
 }
 
+bool kernel::computesComplex(Region &body) {
+  return body
+      .walk([](Operation *op) {
+        return llvm::any_of(op->getResultTypes(), llvm::IsaPred<ComplexType>)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+bool kernel::isVectorProduct(Operation *op) {
+  if (auto contract = dyn_cast<ContractOp>(op))
+    return !isa<ComplexType>(contract.getEpilogue().getArgument(0).getType());
+  return isa<AttentionOp>(op);
+}
+
 SmallVector<Operation *> kernel::getStructuredOps(Block &block) {
   SmallVector<Operation *> ops;
   for (Operation &op : block)

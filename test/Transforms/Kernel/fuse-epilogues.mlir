@@ -175,3 +175,29 @@ func.func @one_row(%x: tensor<1x32xf32>, %w: tensor<8x32xf32>) -> tensor<1x8xf32
   } : tensor<1x8xf32>
   return %y : tensor<1x8xf32>
 }
+
+// -----
+
+// A product's regions are computed in vectors, without complex numbers.
+// CHECK-LABEL: func.func @complex
+// CHECK: kernel.contract
+// CHECK: kernel.map
+// CHECK: complex.create
+func.func @complex(%x: tensor<4x32xf32>, %w: tensor<8x32xf32>) -> tensor<4x8xcomplex<f32>> {
+  %c = kernel.contract batch [] m [4] n [8] k [32] lhs {
+    %e = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<4x32xf32> -> f32
+    kernel.yield %e : f32
+  } rhs {
+    %e = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<8x32xf32> -> f32
+    kernel.yield %e : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<4x8xf32>
+  %y = kernel.map {
+    %e = kernel.read %c (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %z = complex.create %e, %e : complex<f32>
+    kernel.yield %z : complex<f32>
+  } : tensor<4x8xcomplex<f32>>
+  return %y : tensor<4x8xcomplex<f32>>
+}

@@ -337,3 +337,30 @@ func.func @bytes(%x: tensor<16x16x8xui8>, %w: tensor<3x3x8xf32>) -> (tensor<8x8x
   } : tensor<15x15x8xf32>
   return %half, %whole : tensor<8x8x8xf32>, tensor<15x15x8xf32>
 }
+
+// -----
+
+// What makes an operand of real numbers out of complex ones stays outside of the product, which is computed in vectors.
+// CHECK-LABEL: func.func @complex_operand
+// CHECK: kernel.map
+// CHECK: complex.re
+// CHECK: kernel.contract
+// CHECK-NOT: complex
+func.func @complex_operand(%x: tensor<4x32xcomplex<f32>>, %w: tensor<8x32xf32>) -> tensor<4x8xf32> {
+  %r = kernel.map {
+    %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x32xcomplex<f32>> -> complex<f32>
+    %y = complex.re %e : complex<f32>
+    kernel.yield %y : f32
+  } : tensor<4x32xf32>
+  %c = kernel.contract batch [] m [4] n [8] k [32] lhs {
+    %e = kernel.read %r (d0, d1, d2) -> (d0, d2) : tensor<4x32xf32> -> f32
+    kernel.yield %e : f32
+  } rhs {
+    %e = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<8x32xf32> -> f32
+    kernel.yield %e : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<4x8xf32>
+  return %c : tensor<4x8xf32>
+}

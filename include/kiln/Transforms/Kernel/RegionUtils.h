@@ -69,6 +69,12 @@ struct BodyCost {
 };
 BodyCost getCost(mlir::Region &body);
 
+/// Some value in it is a complex number.
+bool computesComplex(mlir::Region &body);
+
+/// A product of real numbers, which targets compute in vectors: no complex number may occur in its regions.
+bool isVectorProduct(mlir::Operation *op);
+
 /// All structured ops directly in `block`, in order.
 llvm::SmallVector<mlir::Operation *> getStructuredOps(mlir::Block &block);
 
