@@ -81,10 +81,15 @@ private:
       sym::ShapeAttr recorded = recordedStrides.lookup(i);
       if (!program.removeArgAttr(i, check) || !recorded)
         continue;
-      program.setArgAttr(i, stridesAttrName, recorded);
-      for (Expr stride : recorded.getSizes())
-        stride.walkLeaves([&](Expr leaf) { used.insert(leaf); });
+      checkStrides(i, recorded);
     }
+  }
+
+  /// All strides of an input are compared, each with what its symbols give.
+  void checkStrides(unsigned input, sym::ShapeAttr recorded) {
+    program.setArgAttr(input, stridesAttrName, recorded);
+    for (Expr stride : recorded.getSizes())
+      stride.walkLeaves([&](Expr leaf) { used.insert(leaf); });
   }
 
   llvm::SmallSetVector<Expr, 2> unknowns(Expr expr) {
@@ -116,7 +121,7 @@ private:
                      isStride ? dim : IntegerAttr(),
                      sym::ExprAttr::get(builder.getContext(), equation.expr));
       if (isStride)
-        program.setArgAttr(equation.input, stridesAttrName, recordedStrides[equation.input]);
+        checkStrides(equation.input, recordedStrides[equation.input]);
     }
     return known.size() != before;
   }

@@ -68,3 +68,16 @@ wrapper.program @main(%x: !wrapper.buffer<[s0, 4], [4, 1], f32>
                           {wrapper.name = "y", wrapper.strides = #sym.shape<[1]>})
     attributes {symbols = {s0 = {}, s1 = {}}} {
 }
+
+// -----
+
+// The program computes with s1, which only the strides of %x have: s2, with which they are compared, is read, too.
+// CHECK-LABEL: wrapper.program @main(
+// CHECK-SAME: wrapper.strides = #sym.shape<[s2, s1, 1]>
+// CHECK: wrapper.bind "s1" from %arg0 stride 1 as s1
+// CHECK-NEXT: wrapper.bind "s2" from %arg0 stride 0 as s2
+wrapper.program @main(%x: !wrapper.buffer<[4, 5, 6], [30, 6, 1], f32>
+                          {wrapper.name = "x", wrapper.strides = #sym.shape<[s2, s1, 1]>})
+    attributes {symbols = {s1 = {}, s2 = {}}} {
+  %a = wrapper.alloc : !wrapper.buffer<[s1], [1], f32>
+}
