@@ -353,7 +353,7 @@ def test_convolution_with_weights_as_inputs(check_calls, dtype):
 
 @pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
 def test_products_beside_complex_numbers(compile_and_compare, is_dynamic):
-    """Operands that complex numbers become, and complex numbers that are made of sums."""
+    """What complex numbers become is an operand, and is scattered, summed up and sorted; complex numbers are made of sums."""
 
     class Products(torch.nn.Module):
         def __init__(self):
@@ -373,9 +373,13 @@ def test_products_beside_complex_numbers(compile_and_compare, is_dynamic):
                 F.scaled_dot_product_attention(magnitude, z.real, z.imag * 2),
                 (self.mel(half[0, 0]) * (1 + 2j)).abs(),
                 F.conv2d(magnitude[:, None], torch.ones(3, 1, 3, 3), padding=1) * 1j,
+                torch.zeros(2, 16, 12).index_copy(1, torch.tensor([3, 1]), z.real.transpose(1, 2)[:2, :2, :1].expand(2, 2, 12)),
+                torch.zeros(16, 2).index_add(0, torch.arange(16) % 5, torch.view_as_real(z[0, 0] * (1 + 2j))),
+                (z * 2j).imag.cumsum(-1),
+                (z * 2j).real.sort(-1)[0],
             )
 
-    dims = {0: torch.export.Dim("batch", min=1, max=9), 1: torch.export.Dim("frames", min=1, max=99)} if is_dynamic else None
+    dims = {0: torch.export.Dim("batch", min=2, max=9), 1: torch.export.Dim("frames", min=1, max=99)} if is_dynamic else None
     compile_and_compare(Products(), (some(2, 9, 16, 2),), (dims,) if dims else None, **CLOSE)
 
 

@@ -160,7 +160,7 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
       return no("its reader reduces, and an epilogue has one element at a time");
     if (cost.gathers > maxGathers)
       return no("its reader gathers at many places, which each tile would find anew");
-    if (isVectorProduct(contract) && computesComplex(user.getBody()))
+    if (!takesComplex(contract) && computesComplex(user.getBody()))
       return no("it is computed in vectors, and there are none of complex numbers");
     if (user->getBlock() != contract->getBlock())
       return no("its reader is in another graph");

@@ -205,8 +205,8 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     Place place = getPlace(read);
     if (bodySize(place.root) + bodySize(producer) > maxBodyOps)
       return "one kernel of both would take too long to compile";
-    if (isVectorProduct(place.root) && computesComplex(producer.getBody()))
-      return "a product is computed in vectors, and there are none of complex numbers";
+    if (!takesComplex(place.root) && computesComplex(producer.getBody()))
+      return "its reader is computed in vectors, and there are none of complex numbers";
     BodyCost cost = getCost(producer.getBody());
     int64_t uses = 0;
     bool soleConsumer = true;

@@ -330,10 +330,10 @@ bool kernel::computesComplex(Region &body) {
       .wasInterrupted();
 }
 
-bool kernel::isVectorProduct(Operation *op) {
-  if (auto contract = dyn_cast<ContractOp>(op))
-    return !isa<ComplexType>(contract.getEpilogue().getArgument(0).getType());
-  return isa<AttentionOp>(op);
+bool kernel::takesComplex(Operation *op) {
+  auto contract = dyn_cast<ContractOp>(op);
+  return isa<MapOp>(op) ||
+         (contract && isa<ComplexType>(contract.getEpilogue().getArgument(0).getType()));
 }
 
 SmallVector<Operation *> kernel::getStructuredOps(Block &block) {

@@ -72,8 +72,9 @@ BodyCost getCost(mlir::Region &body);
 /// Some value in it is a complex number.
 bool computesComplex(mlir::Region &body);
 
-/// A product of real numbers, which targets compute in vectors: no complex number may occur in its regions.
-bool isVectorProduct(mlir::Operation *op);
+/// Complex numbers may occur in its regions: targets compute everything but maps, and products of complex numbers, in vectors,
+/// and there are none of complex numbers.
+bool takesComplex(mlir::Operation *op);
 
 /// All structured ops directly in `block`, in order.
 llvm::SmallVector<mlir::Operation *> getStructuredOps(mlir::Block &block);
