@@ -68,16 +68,18 @@ bool kiln::frontend::overlap(const StorageView &a, const StorageView &b) {
     return false;
   if ((a.isContiguous() && b.isContiguous()) || end - begin > 8 * mostElements)
     return true;
-  BitVector taken(end - begin);
-  auto visitBytes = [&](const StorageView &view, auto visit) {
+  // Elements begin at multiples of their size, which is a power of two.
+  int64_t unit = std::min(a.elementBytes, b.elementBytes);
+  BitVector taken((end - begin) / unit);
+  auto visitUnits = [&](const StorageView &view, auto visit) {
     return visitElements(view, [&](int64_t first) {
-      for (int64_t byte = first; byte < first + view.elementBytes; ++byte)
-        if (byte >= begin && byte < end && visit(byte - begin))
+      for (int64_t byte = first; byte < first + view.elementBytes; byte += unit)
+        if (byte >= begin && byte < end && visit((byte - begin) / unit))
           return true;
       return false;
     });
   };
-  if (!visitBytes(a, [&](int64_t byte) { return taken.set(byte), false; }))
+  if (!visitUnits(a, [&](int64_t place) { return taken.set(place), false; }))
     return true;
-  return visitBytes(b, [&](int64_t byte) { return taken.test(byte); }).value_or(true);
+  return visitUnits(b, [&](int64_t place) { return taken.test(place); }).value_or(true);
 }

@@ -3,13 +3,14 @@
 import ctypes
 import math
 import mmap
+import re
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import kiln
-from conftest import TARGET
+from conftest import TARGET, run_tool
 from test_ops_pointwise import some
 
 CLOSE = dict(rtol=1e-4, atol=1e-4)
@@ -411,8 +412,11 @@ def test_convolution_of_many_channels(compile_and_compare, cpu):
     options = (*cpu, "--cpu-tune=l1=8192,l2=16384")
     inputs = some(2, 512, 7, 20), some(1, 768, 9, 30), some(1, 512, 90)
     batch = ({0: torch.export.Dim("batch", min=1, max=9)}, None, None)
-    compile_and_compare(Convolutions(), inputs, batch, options=options, threads=3, **CLOSE)
+    compiled = compile_and_compare(Convolutions(), inputs, batch, options=options, threads=3, **CLOSE)
     compile_and_compare(Convolutions(), inputs, options=options, **CLOSE)
+    text = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=wrapper", *options).stdout
+    schedules = re.findall(r"#cpu\.contract<(.*?)>", text)
+    assert len(schedules) == len(layers) and not any("lhs = window" in schedule for schedule in schedules), schedules
 
 
 def test_turned_convolution_of_any_size(compile_and_compare):

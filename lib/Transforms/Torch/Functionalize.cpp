@@ -8,6 +8,7 @@
 #include "kiln/Dialect/Torch/CallArgs.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -216,10 +217,10 @@ LogicalResult Functionalizer::returnMutated(Operation *terminator) {
 
 /// Constants are values by themselves: one that is read must not change with another one.
 LogicalResult Functionalizer::checkOverlaps() {
-  llvm::StringMap<ConstantOp> used;
+  llvm::StringSet<> used;
   for (auto constant : function.getOps<ConstantOp>())
     if (!constant->use_empty())
-      used[constant.getName()] = constant;
+      used.insert(constant.getName());
   for (auto constant : function.getOps<ConstantOp>()) {
     if (!constant.getMutated() || !constant.getOverlaps())
       continue;

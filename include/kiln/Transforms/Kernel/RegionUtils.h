@@ -72,8 +72,8 @@ BodyCost getCost(mlir::Region &body);
 /// Some value in it is a complex number.
 bool computesComplex(mlir::Region &body);
 
-/// Complex numbers may occur in its regions: targets compute everything but maps, and products of complex numbers, in vectors,
-/// and there are none of complex numbers.
+/// Maps of complex numbers may become part of `op`. Maps, and products of complex numbers, are then computed one element at
+/// a time; targets compute other ops in vectors, of which there are none of complex numbers.
 bool takesComplex(mlir::Operation *op);
 
 /// All structured ops directly in `block`, in order.

@@ -98,7 +98,7 @@ private:
     for (Value pointer : lhs)
       from.push_back(LLVM::FreezeOp::create(b, loc, pointer));
     rhs = LLVM::FreezeOp::create(b, loc, rhs);
-    auto emitSteps = [&](Value k, int64_t steps, ValueRange sums) {
+    auto emitIteration = [&](Value k, int64_t steps, ValueRange sums) {
       enterIteration(level, k);
       SmallVector<Value, 2> there;
       for (Value pointer : from)
@@ -119,7 +119,8 @@ private:
       keepLoop(op);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(op.getBody());
-      scf::YieldOp::create(b, loc, emitSteps(op.getInductionVar(), steps, op.getRegionIterArgs()));
+      scf::YieldOp::create(b, loc,
+                           emitIteration(op.getInductionVar(), steps, op.getRegionIterArgs()));
       return SmallVector<Value>(op.getResults());
     };
     int64_t steps = countSteps(level);
@@ -128,7 +129,7 @@ private:
     if (steps == 1 || whole == loop.extent)
       return next;
     if (std::optional<int64_t> extent = loop.extent.constant())
-      return emitSteps(frame.emit(whole), *extent % steps, next);
+      return emitIteration(frame.emit(whole), *extent % steps, next);
     return emitLoop(whole, loop.extent, 1, next);
   }
 
