@@ -184,6 +184,13 @@ Value KernelFrame::gep(Value base, Type elementType, Value offset) {
                              ArrayRef<LLVM::GEPArg>{offset});
 }
 
+Value KernelFrame::isZero(sym::Expr size) {
+  if (assumptions.isPositive(size))
+    return {};
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, simplifyAndEmit(size),
+                               constant(0));
+}
+
 Value KernelFrame::leafValue(sym::Expr leaf) {
   if (Value value = leaves.lookup(leaf))
     return value;

@@ -42,6 +42,8 @@ void kiln::buildFuseStage(OpPassManager &pm, const Target &target,
   // Again: what has been folded is a constant, too.
   pm.addPass(createKernelSinkConstants());
 
+  // Before maps between the products become parts of one another.
+  pm.addNestedPass<func::FuncOp>(createKernelFuseAttention());
   // Before fusion, so that a map and its producer agree on the order of their dims.
   pm.addNestedPass<func::FuncOp>(createKernelPropagateLayouts());
   pm.addNestedPass<func::FuncOp>(createKernelFoldViews());

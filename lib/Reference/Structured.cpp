@@ -324,14 +324,14 @@ private:
       }
       for (int64_t p = 0; p < parts.value_or(1); ++p)
         writeRow(scores, getPart(part, p, n), values.data() + batch * n * dv, dims, b,
-                 part ? std::optional(p) : std::nullopt);
+                 attention.getNan(), part ? std::optional(p) : std::nullopt);
       ++row;
     });
   }
 
   /// Softmax of the scores from first to last, and its sum of values.
   void writeRow(ArrayRef<double> scores, std::pair<int64_t, int64_t> keys, const Scalar *values,
-                ArrayRef<int64_t> dims, unsigned b, std::optional<int64_t> part) {
+                ArrayRef<int64_t> dims, unsigned b, bool isNan, std::optional<int64_t> part) {
     auto [first, last] = keys;
     int64_t dv = extents[b + 3];
     double maximum = -INFINITY, total = 0;
@@ -349,9 +349,10 @@ private:
         if (weights[j - first] != 0) // what is left out may be anything
           sums[i] += weights[j - first] * values[j * dv + i].real;
     Type type = results[0].elementType;
+    bool isZero = isNan ? scores.empty() : total == 0; // and so are the sums
     for (int64_t i = 0; i < dv; ++i) {
       frame.dims[b + 3] = i;
-      double value = part ? sums[i] : total == 0 ? 0 : sums[i] / total;
+      double value = part || isZero ? sums[i] : sums[i] / total;
       (*results[0].elements)[getPlace(results[0], dims, part)] = Scalar::of(round(type, value));
     }
     frame.dims[b + 3] = 0;

@@ -333,6 +333,35 @@ def test_attention(compile_model, queries, keys, depth, value_depth):
     compiled.check((q * 2, k, v, mask, q[:, :, 1:2]), 1e-4, 1e-4)
 
 
+class WrittenOut(torch.nn.Module):
+    """A softmax between two products: a row that is left out as a whole gives NaN, and zero without keys."""
+
+    def forward(self, q, k, v, keep):
+        first, second = q[:, :, :1] @ k.mT / 4, q[:, :, 1:2] @ k.mT / 4
+        many = (q @ k.mT / 4).masked_fill(~keep, -torch.inf)
+        return [torch.softmax(scores, -1) @ v for scores in (first, second.masked_fill(~keep[:, :, :1], -torch.inf), many)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_attention_written_out(compile_model, dtype):
+    def example(keys):
+        torch.manual_seed(keys)
+        keep = torch.rand(2, 1, 37, keys) < 0.7
+        keep[0, :, 0], keep[:, :, 7] = False, False
+        return *[torch.randn(2, 2, size, 32).to(dtype) for size in (37, keys, keys)], keep
+
+    keys = torch.export.Dim("keys", max=4000)
+    compiled = compile_model(WrittenOut(), example(40), dynamic_shapes=(None, {2: keys}, {2: keys}, {3: keys}), options=EMULATED)
+    kernels = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=kernel", *EMULATED).stdout
+    assert len(re.findall(r"kernel.attention batch .* nan ", kernels)) == kernels.count(" part ") == 3
+    tolerance = 1e-4 if dtype == torch.float32 else 3e-2
+    for number in (40, 0, 1, 600):
+        compiled.check(example(number), tolerance, tolerance)
+    fixed = compile_model(WrittenOut(), example(40), options=EMULATED)
+    assert " part " not in run_tool("aot-compile", fixed.archive, "-o", "-", "--emit=kernel", *EMULATED).stdout
+    fixed.check(example(40), tolerance, tolerance)
+
+
 class Heads(torch.nn.Module):
     """Attention of many queries, with heads of each size that has registers of its own."""
 

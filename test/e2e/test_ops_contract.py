@@ -649,12 +649,47 @@ def test_attention_inside_a_block(check_calls):
     check_calls(function, some(2, 10, 48), modules=[joined, out], **CLOSE)
 
 
-def test_attention_written_out(check_calls):
-    def function(q, k, v):
-        scores = q @ k.transpose(-1, -2) * 0.25
-        return F.softmax(scores.masked_fill(torch.ones(9, 9).triu(1).bool(), float("-inf")), -1) @ v
+class WrittenOut(torch.nn.Module):
+    """Attention as two products with a softmax between them, the first so many of which are one kernel."""
 
-    check_calls(function, tuple(some(2, 3, 9, 16, seed=i) for i in range(3)), **CLOSE)
+    fused = 7
+
+    def forward(self, q, k, v, keep, bias):
+        later = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
+        # Each of a product of its own: equal ones are computed once.
+        shown, *products, last = ((q + i / 16) @ k.mT / 4 for i in range(10))
+        scored = [
+            products[0],
+            products[1].masked_fill(~keep, -torch.inf) * 1.0,
+            torch.where(keep, products[2] / 5, torch.finfo(q.dtype).min),
+            products[3] * 0.5 + bias,
+            products[4].masked_fill(later, -torch.inf),
+            0.25 * products[5] - bias + torch.where(keep, 0, -torch.inf).to(q.dtype),
+            products[6].masked_fill(~keep, -1e9),
+            torch.tanh(products[7]),
+        ]
+        weights = F.softmax(shown, -1)
+        results = [F.softmax(scores, -1) @ v for scores in scored]
+        return weights, weights @ v, *results[1:], results[0].transpose(1, 2).flatten(2), F.relu(F.softmax(last, -1) @ v)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-4), (torch.float64, 1e-9), (torch.bfloat16, 3e-2)], ids=str)
+def test_attention_written_out(compile_and_compare, dtype, tolerance):
+    """Rows without keys, or of which all are left out, are what the softmax makes of them."""
+
+    def inputs(batch, queries, keys):
+        torch.manual_seed(queries + keys)
+        keep = torch.rand(batch, 1, queries, keys) < 0.7
+        keep[:, :, 1:2] = False
+        tensors = (torch.randn(batch, 3, size, width) for size, width in ((queries, 16), (keys, 16), (keys, 24)))
+        return *[tensor.to(dtype) for tensor in tensors], keep, torch.randn(queries, keys).to(dtype)
+
+    batch, queries, keys = (torch.export.Dim(name, max=64) for name in ("batch", "queries", "keys"))
+    shapes = ({0: batch, 2: queries}, {0: batch, 2: keys}, {0: batch, 2: keys}, {0: batch, 2: queries, 3: keys}, {0: queries, 1: keys})
+    others = [inputs(*sizes) for sizes in ((1, 1, 40), (3, 20, 1), (2, 4, 0), (0, 3, 3), (2, 33, 50))]
+    compiled = compile_and_compare(WrittenOut(), inputs(2, 9, 11), shapes, tolerance, tolerance, others)
+    kernels = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=kernel").stdout
+    assert kernels.count("kernel.attention batch") == WrittenOut.fused
 
 
 def test_concatenated_products(compile_and_compare):

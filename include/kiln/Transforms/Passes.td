@@ -348,6 +348,17 @@ def KernelFuseEpilogues : Kiln_GraphPass<"kernel-fuse-epilogues"> {
   }];
 }
 
+def KernelFuseAttention : Kiln_GraphPass<"kernel-fuse-attention"> {
+  let summary = "Compute a softmax between two products as attention";
+  let description = [{
+    A product of a softmax over the rows of another product, of which nothing else is read, becomes a
+    `kernel.attention` (Dao et al., FlashAttention, 2022): the scores are never in memory. Element-wise maps between the
+    first product and the softmax, which become its epilogue, may scale the scores, add a bias that does not depend on
+    them, and leave out scores by a number that is at most -1e30. A row that is left out as a whole gives NaN, as the
+    softmax does.
+  }];
+}
+
 def KernelReadPackedRows : Kiln_KernelPass<"kernel-read-packed-rows"> {
   let summary = "Gather rows of a table from the panels that a product has it in";
   let description = [{

@@ -170,7 +170,7 @@ private:
         builder, attention.getLoc(), stack(attention.getResult().getType()), TypeRange(),
         prepend(attention.getBatchAttr()), attention.getMAttr(), attention.getNAttr(),
         attention.getDAttr(), attention.getDvAttr(), attention.getScaleAttr(),
-        attention.getCausalAttr(), perm, sym::ExprAttr());
+        attention.getCausalAttr(), attention.getNanAttr(), perm, sym::ExprAttr());
     unsigned numDims = attention.getExtents().size();
     for (auto [from, to] : llvm::zip_equal(attention->getRegions(), result->getRegions()))
       cloneRegion(from, to, numDims, 0);

@@ -359,7 +359,8 @@ def Kernel_AttentionOp : Kernel_Op<"attention",
     ```
     result[batch, m, dv] = sum over n of p[m, n] * v(batch, n, dv), where
     p[m, ·] = softmax over n of (scale * sum over d of q(batch, m, d) * k(batch, n, d) + bias(batch, m, n)).
-    With `causal`, n > m is left out. A row in which everything is left out or -inf gives 0.
+    With `causal`, n > m is left out. A row in which everything is left out or -inf gives 0; with `nan` it gives NaN, unless
+    there are no keys.
     Dims are numbered batch…, m, n, d, dv, and every region's maps take all of them. An empty `bias` region adds nothing, and one
     that is 0 becomes empty. `perm` says which of (batch…, m, dv) each dim of the result is, counted in that order.
 
@@ -378,13 +379,13 @@ def Kernel_AttentionOp : Kernel_Op<"attention",
   }];
   let arguments = (ins Sym_ShapeAttr:$batch, Sym_ExprAttr:$m, Sym_ExprAttr:$n, Sym_ExprAttr:$d,
                        Sym_ExprAttr:$dv, F64Attr:$scale, UnitAttr:$causal,
-                       OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<Sym_ExprAttr>:$part);
+                       UnitAttr:$nan, OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<Sym_ExprAttr>:$part);
   let results = (outs AnyRankedTensor:$result, Variadic<AnyRankedTensor>:$state);
   let regions = (region SizedRegion<1>:$q, SizedRegion<1>:$k, SizedRegion<1>:$v,
                         MaxSizedRegion<1>:$bias);
   let assemblyFormat = [{
     `batch` custom<ExprList>($batch) `m` $m `n` $n `d` $d `dv` $dv `scale` $scale
-    (`causal` $causal^)? (`perm` $perm^)? (`part` custom<Size>($part)^)? attr-dict-with-keyword
+    (`causal` $causal^)? (`nan` $nan^)? (`perm` $perm^)? (`part` custom<Size>($part)^)? attr-dict-with-keyword
     `q` $q `k` $k `v` $v `bias` $bias `:` type($result) (`,` type($state)^)?
   }];
   let hasVerifier = 1;

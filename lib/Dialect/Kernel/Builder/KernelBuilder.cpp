@@ -114,6 +114,7 @@ Value KernelBuilder::attention(const AttentionSpec &s, Type type) {
       builder, sym::getTensorType(permuted(sizes, s.perm), type), TypeRange(),
       shapeAttr(builder, s.batch), expr(s.m), expr(s.n), expr(s.d), expr(s.dv),
       builder.getF64FloatAttr(s.scale), s.causal ? builder.getUnitAttr() : UnitAttr(),
+      /*nan=*/UnitAttr(),
       isIdentity(s.perm) ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(s.perm),
       /*part=*/sym::ExprAttr());
   fill(op.getQ(), extents, type, s.q);

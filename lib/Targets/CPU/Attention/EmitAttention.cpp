@@ -450,12 +450,16 @@ private:
   /// that one's result is written afterwards.
   void emitResult(const Panel &panel) {
     Value state = stateBase(panel), output = outputBase(panel), zero = splat(0);
+    Value noKeys = op.getNan() ? frame.isZero(layout.n) : Value();
     emitRange(frame, 0, panel.vectors, panel.vectors, [&](sym::Expr number) {
       sym::Expr v = panel.vectors - 1 - number;
       Value sum = loadVector(state, 1, v);
-      Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, zero);
+      Value none = op.getNan()
+                       ? noKeys
+                       : arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, zero);
       Value factor = arith::DivFOp::create(b, loc, splat(1), sum);
-      factor = arith::SelectOp::create(b, loc, none, zero, factor);
+      if (none)
+        factor = arith::SelectOp::create(b, loc, none, zero, factor);
       emitVectors(frame, layout.valueDepth, layout.valueDepth, layout.lanes,
                   [&](sym::Expr first, Value mask) {
                     SmallVector<Value> rows;

@@ -276,9 +276,13 @@ private:
   }
 
   void emitResult(Value sum) {
-    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, number(zero));
+    Value none = op.getNan()
+                     ? frame.isZero(layout.n)
+                     : arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, number(zero));
     Value factor = arith::DivFOp::create(b, loc, number(splat(1.0)), sum);
-    factor = splat(arith::SelectOp::create(b, loc, none, number(zero), factor).getResult());
+    if (none)
+      factor = arith::SelectOp::create(b, loc, none, number(zero), factor);
+    factor = splat(factor);
     forFeatures([&](sym::Expr first, Value mask) {
       Value value = load(layout.outputOffset(), first, sumVector);
       value = arith::MulFOp::create(b, loc, value, factor);

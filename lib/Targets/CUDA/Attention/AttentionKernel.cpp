@@ -125,8 +125,10 @@ Value AttentionKernel::finite(Value maximum) {
 }
 
 Value AttentionKernel::divisor(Value sum) {
-  Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, number(0));
-  return arith::SelectOp::create(b, loc, none, number(1), sum);
+  Value none = op.getNan()
+                   ? frame.isZero(op.getN().getValue())
+                   : arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, number(0));
+  return none ? arith::SelectOp::create(b, loc, none, number(1), sum) : sum;
 }
 
 Value AttentionKernel::emitWhere(Value condition, function_ref<Value()> value, double otherwise) {

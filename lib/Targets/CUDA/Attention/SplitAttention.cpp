@@ -127,10 +127,11 @@ static AttentionOp makeParts(OpBuilder &builder, AttentionOp op, const Split &sp
   Type sumType = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
   Type state = sym::getTensorType(rows, sumType);
   auto expr = [&](sym::Expr e) { return sym::ExprAttr::get(context, e); };
-  auto parts = AttentionOp::create(
-      builder, loc, sym::getTensorType(sums, sumType), TypeRange{state, state},
-      sym::ShapeAttr::get(context, batch), expr(m), op.getNAttr(), op.getDAttr(), op.getDvAttr(),
-      op.getScaleAttr(), op.getCausalAttr(), /*perm=*/DenseI64ArrayAttr(), expr(split.part));
+  auto parts =
+      AttentionOp::create(builder, loc, sym::getTensorType(sums, sumType), TypeRange{state, state},
+                          sym::ShapeAttr::get(context, batch), expr(m), op.getNAttr(),
+                          op.getDAttr(), op.getDvAttr(), op.getScaleAttr(), op.getCausalAttr(),
+                          op.getNanAttr(), /*perm=*/DenseI64ArrayAttr(), expr(split.part));
   DimSubstitution rowsOfGroup = getSubstitution(op, split.group), firstOfGroup = rowsOfGroup;
   if (split.group > 1)
     firstOfGroup.dims[batch.size() - 1] = split.group * sym::Expr::dim(batch.size() - 1);
@@ -167,7 +168,7 @@ public:
         lowest, [&] { return read(parts.getState()[0]); },
         [&](Value x, Value y) { return arith::MaximumFOp::create(b, loc, x, y).getResult(); });
     // Nothing is to be subtracted from -inf where all keys are left out.
-    Value origin = where(maximum, lowest, zero);
+    Value origin = arith::SelectOp::create(b, loc, is(maximum, lowest), zero, maximum);
     auto scaled = [&](Value part) {
       return [&, part] {
         Value distance = arith::SubFOp::create(b, loc, read(parts.getState()[0]), origin);
@@ -176,8 +177,10 @@ public:
       };
     };
     Value sum = reduce(zero, scaled(parts.getState()[1]), add);
-    Value result = arith::DivFOp::create(b, loc, reduce(zero, scaled(parts.getResult()), add),
-                                         where(sum, zero, number(1)));
+    Value none = op.getNan() ? isZero(op.getN().getValue()) : is(sum, zero);
+    if (none)
+      sum = arith::SelectOp::create(b, loc, none, number(1), sum);
+    Value result = arith::DivFOp::create(b, loc, reduce(zero, scaled(parts.getResult()), add), sum);
     Type element = cast<RankedTensorType>(op.getResult().getType()).getElementType();
     if (element != type)
       result = arith::TruncFOp::create(b, loc, element, result);
@@ -190,10 +193,18 @@ private:
     return arith::ConstantOp::create(b, loc, b.getFloatAttr(type, value));
   }
 
-  /// `other` where `value` is `special`.
-  Value where(Value value, Value special, Value other) {
-    Value is = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, value, special);
-    return arith::SelectOp::create(b, loc, is, other, value);
+  Value is(Value value, Value special) {
+    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, value, special);
+  }
+
+  /// Whether a size is 0; null if it is known not to be.
+  Value isZero(sym::Expr size) {
+    if (getAssumptions(&op.getK()).isPositive(size))
+      return {};
+    auto map = sym::MapAttr::get(b.getContext(), sym::IndexMap{rank, {size}});
+    Value value = IndexOp::create(b, loc, b.getI64Type(), map, ValueRange());
+    Value zero = arith::ConstantIntOp::create(b, loc, 0, 64);
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, zero);
   }
 
   Value reduce(Value init, function_ref<Value()> body, function_ref<Value(Value, Value)> combine) {

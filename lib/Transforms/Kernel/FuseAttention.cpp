@@ -1,0 +1,383 @@
+// kernel-fuse-attention: a softmax between two products is attention, whose scores are never in memory.
+#include "Epilogue.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
+#include "kiln/Dialect/Kernel/ResultNodes.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "kiln/Transforms/Passes.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_KERNELFUSEATTENTION
+#include "kiln/Transforms/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+using sym::Expr;
+
+namespace {
+
+/// Features of queries and keys, and of values: beyond them a block of keys and a panel of queries leave the cache, and two
+/// products with a softmax between them have tiles of their own.
+constexpr int64_t maxFeatures = 256;
+
+//===-- The softmax -------------------------------------------------------------------------===//
+
+/// `value` before it was made wider or narrower.
+Value skipCasts(Value value) {
+  while (auto *op = value.getDefiningOp()) {
+    if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+SmallVector<Expr> ownDims(unsigned rank) {
+  SmallVector<Expr> dims;
+  for (unsigned i = 0; i < rank; ++i)
+    dims.push_back(Expr::dim(i));
+  return dims;
+}
+
+/// The read of an element at `index`, behind casts to wider types alone.
+ReadOp getRead(Value value, ArrayRef<Expr> index, ArrayRef<Expr> shape) {
+  while (auto wider = value.getDefiningOp<arith::ExtFOp>())
+    value = wider.getIn();
+  auto read = value.getDefiningOp<ReadOp>();
+  if (!read || read.getMask() || !read.getValues().empty() ||
+      read.getMap().getResults().size() != index.size())
+    return {};
+  for (auto [is, expected, size] : llvm::zip(read.getMap().getResults(), index, shape))
+    if (is != expected && !size.isConstant(1))
+      return {};
+  return read;
+}
+
+/// A reduction by one op of type `Combine` over all of `extent`.
+template <typename Combine> ReduceOp getReduce(Value value, Expr extent) {
+  auto reduce = value.getDefiningOp<ReduceOp>();
+  if (!reduce || reduce->getNumResults() != 1 || reduce.getExtents().getSizes().size() != 1 ||
+      reduce.getExtents().getSizes().front() != extent)
+    return {};
+  Block &combine = reduce.getCombine().front();
+  auto op = combine.getTerminator()->getOperand(0).getDefiningOp<Combine>();
+  bool combinesBoth = op && op.getLhs() != op.getRhs() && isa<BlockArgument>(op.getLhs()) &&
+                      isa<BlockArgument>(op.getRhs());
+  return combinesBoth ? reduce : ReduceOp();
+}
+
+Value getYielded(Region &region) { return region.front().getTerminator()->getOperand(0); }
+
+/// x of exp(x - maximum).
+Value getExponent(Value value, Value maximum) {
+  auto exp = value.getDefiningOp<math::ExpOp>();
+  auto difference = exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  return difference && difference.getRhs() == maximum ? difference.getLhs() : Value();
+}
+
+/// The tensor of whose last dim `map` is the softmax; null if it is none. See kernel::softmax.
+Value getSoftmaxInput(MapOp map) {
+  if (map->getNumResults() != 1)
+    return {};
+  SmallVector<Expr> shape = map.getExtents();
+  if (shape.empty())
+    return {};
+  auto quotient = skipCasts(getYielded(map.getBody())).getDefiningOp<arith::DivFOp>();
+  ReduceOp sum = quotient ? getReduce<arith::AddFOp>(quotient.getRhs(), shape.back()) : ReduceOp();
+  if (!sum || !matchPattern(sum.getInit().front(), m_AnyZeroFloat()))
+    return {};
+  SmallVector<Expr> own = ownDims(shape.size()), inner = own;
+  inner.back() = Expr::dim(shape.size());
+  auto exp = quotient.getLhs().getDefiningOp<math::ExpOp>();
+  auto difference = exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  ReduceOp maximum =
+      difference ? getReduce<arith::MaximumFOp>(difference.getRhs(), shape.back()) : ReduceOp();
+  if (!maximum || !matchPattern(maximum.getInit().front(), m_NegInfFloat()))
+    return {};
+  ReadOp read = getRead(difference.getLhs(), own, shape);
+  ReadOp ofMaximum = getRead(getYielded(maximum.getBody()), inner, shape);
+  Value exponent = getExponent(getYielded(sum.getBody()), maximum.getResult(0));
+  ReadOp ofSum = exponent ? getRead(exponent, inner, shape) : ReadOp();
+  if (!read || !ofMaximum || !ofSum || ofMaximum.getTensor() != read.getTensor() ||
+      ofSum.getTensor() != read.getTensor())
+    return {};
+  return read.getTensor();
+}
+
+//===-- The scores ----------------------------------------------------------------------------===//
+
+/// What the epilogue of a product makes of its sum: scale * sum + what it would be of 0.
+class Scores {
+public:
+  /// Nullopt for any other function of the sum.
+  static std::optional<Scores> match(Region &epilogue) {
+    Scores scores(epilogue);
+    if (!scores.visit(getYielded(epilogue)))
+      return std::nullopt;
+    return scores;
+  }
+
+  double scale = 1;
+  bool hasBias = false;
+
+private:
+  explicit Scores(Region &epilogue) : sum(epilogue.getArgument(0)) {
+    dependents.insert(sum);
+    for (Operation &op : epilogue.front())
+      op.walk([&](Operation *inner) {
+        if (llvm::any_of(inner->getOperands(), [&](Value value) { return dependsOnSum(value); }))
+          dependents.insert_range(op.getResults());
+      });
+  }
+
+  bool dependsOnSum(Value value) const { return dependents.contains(value); }
+
+  /// Follows `value` back to the sum.
+  bool visit(Value value) {
+    if (value == sum)
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getNumRegions() != 0)
+      return false;
+    if (isa<arith::ExtFOp, arith::TruncFOp>(op))
+      return visit(op->getOperand(0));
+    if (auto select = dyn_cast<arith::SelectOp>(op)) {
+      bool first = dependsOnSum(select.getTrueValue());
+      Value kept = first ? select.getTrueValue() : select.getFalseValue();
+      Value other = first ? select.getFalseValue() : select.getTrueValue();
+      hasBias = true;
+      return !dependsOnSum(select.getCondition()) && isLowest(other) && visit(kept);
+    }
+    if (op->getNumOperands() != 2)
+      return false;
+    bool first = dependsOnSum(op->getOperand(0));
+    Value from = op->getOperand(first ? 0 : 1), other = op->getOperand(first ? 1 : 0);
+    if (dependsOnSum(other))
+      return false;
+    if (isa<arith::AddFOp>(op) || (isa<arith::SubFOp>(op) && first)) {
+      hasBias = true;
+      return visit(from);
+    }
+    FloatAttr factor;
+    bool divides = isa<arith::DivFOp>(op) && first;
+    if ((!isa<arith::MulFOp>(op) && !divides) || !matchPattern(other, m_Constant(&factor)))
+      return false;
+    double number = factor.getValueAsDouble();
+    scale = divides ? scale / number : scale * number;
+    bool hadBias = std::exchange(hasBias, false);
+    if (!visit(from) || hasBias) // a bias that is scaled: its own map scales it
+      return false;
+    hasBias = hadBias;
+    return std::isfinite(scale);
+  }
+
+  /// So low that nothing is left of a sum that is added: in a row of nothing else all weights are equal either way.
+  static bool isLowest(Value value) {
+    FloatAttr number;
+    return matchPattern(value, m_Constant(&number)) && number.getValueAsDouble() <= -1e30;
+  }
+
+  Value sum;
+  llvm::DenseSet<Value> dependents;
+};
+
+//===-- Attention -----------------------------------------------------------------------------===//
+
+/// Dims of a product as those of the attention.
+DimSubstitution getSubstitution(ContractOp product, ArrayRef<unsigned> dims, unsigned numBatch) {
+  DimSubstitution substitution;
+  substitution.sourceDims = numBatch + 3;
+  substitution.targetDims = numBatch + 4;
+  for (unsigned i = 0; i < numBatch; ++i)
+    substitution.dims.push_back(Expr::dim(i));
+  for (unsigned dim : dims)
+    substitution.dims.push_back(Expr::dim(numBatch + dim));
+  return substitution;
+}
+
+Type yieldedType(Region &region) { return getYielded(region).getType(); }
+
+struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    SmallVector<ContractOp> products;
+    getOperation()->walk([&](ContractOp product) { products.push_back(product); });
+    llvm::DenseSet<Operation *> gone;
+    for (ContractOp scores : products) {
+      MapOp weights = gone.contains(scores) ? MapOp() : findSoftmax(scores);
+      if (!weights)
+        continue;
+      SmallVector<MapOp> maps{weights};
+      ContractOp product = findProduct(maps);
+      if (product && fuse(scores, maps, product, rewriter))
+        gone.insert(product);
+    }
+  }
+
+  /// The map that reads `value`, if nothing else does.
+  static MapOp getOnlyReader(Value value) {
+    MapOp reader;
+    for (Operation *user : value.getUsers()) {
+      auto map = isa<ReadOp>(user) ? user->getParentOfType<MapOp>() : MapOp();
+      if (!map || (reader && map != reader))
+        return {};
+      reader = map;
+    }
+    return reader;
+  }
+
+  /// The softmax of what one map after the other makes of the scores; null if there is none.
+  static MapOp findSoftmax(ContractOp scores) {
+    constexpr int maxMaps = 8;
+    Value value = scores.getResult();
+    for (int i = 0; i <= maxMaps; ++i) {
+      MapOp reader = getOnlyReader(value);
+      if (!reader || reader->getNumResults() != 1 || getSoftmaxInput(reader) == value)
+        return reader && reader->getNumResults() == 1 ? reader : MapOp();
+      value = reader.getResult(0);
+    }
+    return {};
+  }
+
+  /// The product that has the result of the last map for its left operand, if nothing else reads it. Maps between them that change
+  /// the dtype alone are added.
+  static ContractOp findProduct(SmallVectorImpl<MapOp> &maps) {
+    MapOp weights = maps.back();
+    Value result = weights.getResult(0);
+    if (!result.hasOneUse())
+      return {};
+    auto read = dyn_cast<ReadOp>(*result.user_begin());
+    if (auto cast = read ? dyn_cast<MapOp>(read->getParentOp()) : MapOp();
+        cast && cast->getNumResults() == 1 &&
+        skipCasts(getYielded(cast.getBody())) == read.getResult() &&
+        getRead(read.getResult(), ownDims(cast.getExtents().size()), cast.getExtents())) {
+      maps.push_back(cast);
+      return findProduct(maps);
+    }
+    auto product = read ? dyn_cast<ContractOp>(read->getParentOp()) : ContractOp();
+    if (!product || !isPlain(product) || read->getParentRegion() != &product.getLhs())
+      return {};
+    unsigned numBatch = product.getBatch().getSizes().size();
+    SmallVector<Expr> index = ownDims(numBatch + 1);
+    index.push_back(Expr::dim(numBatch + 2));
+    Value operand = getYielded(product.getLhs());
+    return operand == read.getResult() && getRead(operand, index, weights.getExtents())
+               ? product
+               : ContractOp();
+  }
+
+  static bool isPlain(ContractOp product) {
+    return !product.getPerm() && product.getM().getSizes().size() == 1 &&
+           product.getN().getSizes().size() == 1 && product.getK().getSizes().size() == 1;
+  }
+
+  /// Replaces the two products and the maps between them by attention, if they are that.
+  bool fuse(ContractOp scores, ArrayRef<MapOp> maps, ContractOp product, IRRewriter &rewriter) {
+    MapOp weights = maps.front();
+    auto no = [&](const char *reason) {
+      emitRemark(RemarkKind::NotDone, product, getArgument(), "NotFused",
+                 [&] { return RemarkText{"does not compute the softmax of its scores", reason}; });
+      return false;
+    };
+    if (!isPlain(scores) || scores.getBatch() != product.getBatch() ||
+        scores.getM() != product.getM() || scores.getN() != product.getK())
+      return no("the batches of both products differ");
+    if (product->getBlock() != scores->getBlock() || product->getBlock() != weights->getBlock())
+      return no("the scores are those of another graph");
+    if (skipCasts(getYielded(product.getEpilogue())) != product.getEpilogue().getArgument(0))
+      return no("the product has an epilogue");
+    auto fits = [](Expr size) {
+      std::optional<int64_t> features = size.constant();
+      return features && *features > 0 && *features <= maxFeatures;
+    };
+    if (!fits(scores.getK().getSizes().front()) || !fits(product.getN().getSizes().front()))
+      return no("the features are not known, or too many");
+    Type type = yieldedType(scores.getLhs());
+    auto result = cast<RankedTensorType>(product.getResult().getType());
+    if (!isa<FloatType>(type) || yieldedType(scores.getRhs()) != type ||
+        yieldedType(product.getRhs()) != type || result.getElementType() != type ||
+        yieldedType(product.getLhs()) != type)
+      return no("queries, keys, weights and values have different dtypes");
+    Value input = getSoftmaxInput(weights);
+    while (input != scores.getResult()) {
+      EpilogueUser user = findEpilogueUser(scores);
+      if (!user.map)
+        return no(user.reason);
+      scores = fuseEpilogue(rewriter, scores, user);
+      input = getSoftmaxInput(weights);
+    }
+    std::optional<Scores> epilogue = Scores::match(scores.getEpilogue());
+    if (!epilogue)
+      return no("the scores are more than a multiple of the product and a mask");
+    if (epilogue->hasBias && yieldedType(scores.getEpilogue()) != type)
+      return no("the mask has another dtype");
+    emitRemark(RemarkKind::Done, product, getArgument(), "Fused",
+               [&] { return RemarkText{"computes its scores and their softmax with it"}; });
+    replace(product, scores, *epilogue, rewriter);
+    for (MapOp map : llvm::reverse(maps))
+      rewriter.eraseOp(map);
+    rewriter.eraseOp(scores);
+    return true;
+  }
+
+  static void replace(ContractOp product, ContractOp scores, const Scores &epilogue,
+                      IRRewriter &rewriter) {
+    MLIRContext *context = rewriter.getContext();
+    auto size = [&](sym::ShapeAttr sizes) {
+      return sym::ExprAttr::get(context, sizes.getSizes().front());
+    };
+    rewriter.setInsertionPoint(product);
+    // Heads next to the features, as what follows mostly reads them.
+    auto type = cast<RankedTensorType>(product.getResult().getType());
+    SmallVector<Expr> shape = sym::getShape(type), index;
+    unsigned rank = shape.size();
+    SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    if (rank > 3)
+      std::swap(perm[rank - 3], perm[rank - 2]);
+    SmallVector<Expr> ordered;
+    for (int64_t dim : perm) { // a swap is its own inverse
+      ordered.push_back(shape[dim]);
+      index.push_back(Expr::dim(dim));
+    }
+    auto attention = AttentionOp::create(
+        rewriter, fuseLocations(scores, product),
+        sym::getTensorType(ordered, type.getElementType()), TypeRange(), product.getBatchAttr(),
+        size(product.getM()), size(product.getK()), size(scores.getK()), size(product.getN()),
+        rewriter.getF64FloatAttr(epilogue.scale), /*causal=*/UnitAttr(),
+        /*nan=*/rewriter.getUnitAttr(),
+        rank > 3 ? rewriter.getDenseI64ArrayAttr(perm) : DenseI64ArrayAttr(),
+        /*part=*/sym::ExprAttr());
+    unsigned numBatch = attention.getNumBatch();
+    DimSubstitution ofScores = getSubstitution(scores, {0, 1, 2}, numBatch);
+    DimSubstitution ofProduct = getSubstitution(product, {0, 3, 1}, numBatch);
+    auto clone = [&](Region &from, Region &to, const DimSubstitution &substitution) {
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(&to.emplaceBlock());
+      IRMapping mapping;
+      if (&from == &scores.getEpilogue()) {
+        // Minus zero is what changes no bias that is added.
+        Value sum = from.getArgument(0);
+        mapping.map(sum, arith::ConstantOp::create(rewriter, sum.getLoc(),
+                                                   rewriter.getFloatAttr(sum.getType(), -0.0)));
+      }
+      YieldOp::create(rewriter, attention.getLoc(),
+                      cloneBody(rewriter, from.front(), substitution, mapping));
+    };
+    clone(scores.getLhs(), attention.getQ(), ofScores);
+    clone(scores.getRhs(), attention.getK(), ofScores);
+    clone(product.getRhs(), attention.getV(), ofProduct);
+    if (epilogue.hasBias)
+      clone(scores.getEpilogue(), attention.getBias(), ofScores);
+    if (rank > 3) {
+      rewriter.replaceOp(
+          product, createView(rewriter, product.getLoc(), attention.getResult(), shape, index));
+    } else {
+      rewriter.replaceOp(product, attention.getResult());
+    }
+  }
+};
+
+} // namespace
