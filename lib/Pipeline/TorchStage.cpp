@@ -23,6 +23,7 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   pm.addPass(createTorchLowerAutocast());
   pm.addPass(createTorchOutlineVmap());
   pm.addPass(createTorchExpandRnn());
+  pm.addPass(createTorchExpandEncoderLayer());
   // In-place forms write as other operators do.
   pm.addPass(createTorchExpandForeach());
   // Functionalization follows what is written through one graph.

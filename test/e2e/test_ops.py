@@ -198,6 +198,9 @@ def scatters():
         (lambda a, s: torch.select_scatter(a, s, 1, -1), x, rand(4)),
         (lambda a, s: torch.slice_scatter(a, s, 1, 1, 5, 2), x, rand(4, 2)),
         (lambda a, s: torch.diagonal_scatter(a, s, 1), x, rand(4)),
+        (lambda g: torch.ops.aten.select_backward(g, [4, 5], 1, -1), rand(4)),
+        (lambda g: torch.ops.aten.slice_backward(g, [4, 5], 1, 1, 5, 2), rand(4, 2)),
+        (lambda g: torch.ops.aten.diagonal_backward(g, [4, 5], 1, 0, 1), rand(4)),
     ]
     return cases + [
         (lambda a, i, s, how=how, own=own: a.scatter_reduce(1, i, s, how, include_self=own), x, index, rand(4, 3))

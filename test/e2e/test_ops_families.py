@@ -388,6 +388,47 @@ def test_linear_cross_entropy(compile_and_compare):
         compile_and_compare(Losses(), (some(11, 8), some(6, 8), classes, some(6), some(6).abs()), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoder_layer(compile_and_compare, norm_first):
+    """The operator that TransformerEncoderLayer calls for inference, with each kind of mask; a row that is masked whole is NaN."""
+
+    class Layers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            size = dict(batch_first=True, norm_first=norm_first, dropout=0)
+            self.layers = torch.nn.ModuleList(
+                torch.nn.TransformerEncoderLayer(12, 3, 20, activation=name, **size) for name in ("relu", "gelu")
+            )
+
+        def forward(self, x, pad):
+            length = x.shape[1]
+            later = torch.ones(length, length, dtype=torch.bool).triu(1)
+            either = (later | pad[:, None, None]).expand(-1, 3, -1, -1)
+            return [
+                torch._transformer_encoder_layer_fwd(x, 12, 3, *self.weights(layer), mask, kind)
+                for layer, mask, kind in zip(
+                    list(self.layers) * 2, (None, pad, later, torch.zeros(either.shape).masked_fill(either, -torch.inf)), (None, 1, 0, 2)
+                )
+            ]
+
+        def weights(self, layer):
+            attention = layer.self_attn
+            yield from (attention.in_proj_weight, attention.in_proj_bias, attention.out_proj.weight, attention.out_proj.bias)
+            yield from (layer.activation is torch.nn.functional.gelu, norm_first, 1e-5)
+            for module in (layer.norm1, layer.norm2, layer.linear1, layer.linear2):
+                yield from (module.weight, module.bias)
+
+    def inputs(batch, length):
+        pad = torch.arange(length) >= torch.arange(batch, 0, -1)[:, None]
+        pad[-1] = True
+        return torch.randn(batch, length, 12), pad
+
+    batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", max=64)
+    with torch.no_grad():
+        shapes = ({0: batch, 1: length},) * 2
+        compile_and_compare(Layers().eval(), inputs(3, 5), shapes, more_inputs=[inputs(2, 7), inputs(1, 1)])
+
+
 def test_unpooling_and_columns(check_calls):
     x = some(2, 3, 6, 8)
     check_calls(

@@ -137,6 +137,16 @@ def TorchExpandRnn : Pass<"torch-expand-rnn", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
+def TorchExpandEncoderLayer : Pass<"torch-expand-encoder-layer", "::mlir::ModuleOp"> {
+  let summary = "Write a transformer's encoder layer as attention and a feed-forward network";
+  let description = [{
+    `aten._transformer_encoder_layer_fwd`, which `torch.nn.TransformerEncoderLayer` calls for inference where
+    gradients are off, becomes the products, the softmax and the norms that it stands for. Nested tensors and
+    layers without biases are left for lowering to refuse.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
 def TorchConvolveBeforeUpsample : Pass<"torch-convolve-before-upsample", "::mlir::ModuleOp"> {
   let summary = "Convolve images before they are made larger";
   let description = [{

@@ -1,7 +1,7 @@
 // A layer's products with its input are one for all steps; what is left for each step goes into the
 // graph of a scan. Equations: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html and
 // GRU.html; the gates lie one after the other in the rows of the weights.
-#include "kiln/Dialect/Torch/TorchDialect.h"
+#include "CallBuilder.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -39,99 +39,6 @@ std::optional<Kind> getKind(StringRef target) {
       .Case("aten.rnn_relu_cell.default", Kind{Cell::Relu, false})
       .Default(std::nullopt);
 }
-
-SmallVector<Expr> shapeOf(Value value) {
-  return sym::getShape(cast<RankedTensorType>(value.getType()));
-}
-Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
-
-/// Writes calls of operators on behalf of one call.
-class CallBuilder {
-public:
-  CallBuilder(OpBuilder builder, CallOp origin) : b(std::move(builder)), origin(origin) {}
-
-  Value call(StringRef target, ValueRange operands, ArrayRef<Attribute> args, Type type) {
-    return CallOp::create(b, origin.getLoc(), type, b.getStringAttr(target), operands,
-                          b.getArrayAttr(args), origin.getNodeAttr(), ArrayAttr(), ArrayAttr(),
-                          ArrayAttr(), DenseI64ArrayAttr())
-        ->getResult(0);
-  }
-  Value call(StringRef target, ValueRange operands, ArrayRef<Attribute> args,
-             ArrayRef<Expr> shape) {
-    return call(target, operands, args, sym::getTensorType(shape, elementOf(operands.front())));
-  }
-
-  Attribute arg(unsigned i) { return ArgAttr::get(b.getContext(), i); }
-  Attribute integer(int64_t value) { return b.getI64IntegerAttr(value); }
-
-  Value unary(StringRef target, Value x) { return call(target, x, arg(0), x.getType()); }
-  /// The shape is a's.
-  Value add(Value a, Value c) {
-    return call("aten.add.Tensor", {a, c}, {arg(0), arg(1), integer(1)}, a.getType());
-  }
-  Value subtract(Value a, Value c) {
-    return call("aten.sub.Tensor", {a, c}, {arg(0), arg(1), integer(1)}, a.getType());
-  }
-  Value multiply(Value a, Value c) {
-    return call("aten.mul.Tensor", {a, c}, {arg(0), arg(1)}, a.getType());
-  }
-  /// x * weightᵀ + bias; no bias if it is null.
-  Value linear(Value x, Value weight, Value bias) {
-    SmallVector<Expr> shape = shapeOf(x);
-    shape.back() = shapeOf(weight).front();
-    SmallVector<Value> operands{x, weight};
-    Attribute last = b.getUnitAttr();
-    if (bias) {
-      operands.push_back(bias);
-      last = arg(2);
-    }
-    return call("aten.linear.default", operands, {arg(0), arg(1), last}, shape);
-  }
-  /// Part `i` of the last dim, which has parts of `size`.
-  Value part(Value x, int64_t i, int64_t size) {
-    SmallVector<Expr> shape = shapeOf(x);
-    auto dim = static_cast<int64_t>(shape.size()) - 1;
-    shape.back() = size;
-    return call("aten.slice.Tensor", x,
-                {arg(0), integer(dim), integer(i * size), integer((i + 1) * size), integer(1)},
-                shape);
-  }
-  Value select(Value x, int64_t i) {
-    SmallVector<Expr> shape = shapeOf(x);
-    shape.erase(shape.begin());
-    return call("aten.select.int", x, {arg(0), integer(0), integer(i)}, shape);
-  }
-  Value swapFirst(Value x) {
-    SmallVector<Expr> shape = shapeOf(x);
-    std::swap(shape[0], shape[1]);
-    return call("aten.transpose.int", x, {arg(0), integer(0), integer(1)}, shape);
-  }
-  Value flip(Value x) {
-    return call("aten.flip.default", x, {arg(0), b.getArrayAttr(integer(0))}, x.getType());
-  }
-  Value join(StringRef target, ArrayRef<Value> tensors, int64_t dim, ArrayRef<Expr> shape) {
-    SmallVector<Attribute> list;
-    for (unsigned i = 0; i < tensors.size(); ++i)
-      list.push_back(arg(i));
-    return call(target, tensors, {b.getArrayAttr(list), integer(dim)}, shape);
-  }
-  Value stack(ArrayRef<Value> tensors) {
-    SmallVector<Expr> shape = shapeOf(tensors.front());
-    shape.insert(shape.begin(), static_cast<int64_t>(tensors.size()));
-    return join("aten.stack.default", tensors, 0, shape);
-  }
-  /// Along the last dim.
-  Value concatenate(ArrayRef<Value> tensors) {
-    SmallVector<Expr> shape = shapeOf(tensors.front());
-    auto dim = static_cast<int64_t>(shape.size()) - 1;
-    for (Value tensor : tensors.drop_front())
-      shape.back() = shape.back() + shapeOf(tensor).back();
-    return join("aten.cat.default", tensors, dim, shape);
-  }
-
-  OpBuilder b;
-  CallOp origin;
-};
 
 /// One layer in one direction.
 struct Weights {
@@ -190,14 +97,6 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
 
   //===-- Arguments --------------------------------------------------------------------------===//
 
-  static Value getTensor(CallOp call, Attribute attr, unsigned rank) {
-    auto arg = dyn_cast<ArgAttr>(attr);
-    Value value = arg ? call->getOperand(arg.getIndex()) : Value();
-    auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
-    return type && type.getRank() == rank && isa<FloatType>(type.getElementType()) ? value
-                                                                                   : Value();
-  }
-
   /// False unless all of them are tensors of this rank.
   static bool getTensors(CallOp call, Attribute attr, unsigned rank,
                          SmallVectorImpl<Value> &tensors) {
@@ -222,13 +121,6 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
     return flag && flag.getValue();
   }
 
-  static void replace(CallBuilder &b, unsigned i, Value value) {
-    Value result = b.origin->getResult(i);
-    if (result.getType() != value.getType())
-      value = b.call("aten.alias.default", value, b.arg(0), result.getType());
-    result.replaceAllUsesWith(value);
-  }
-
   //===-- One step ---------------------------------------------------------------------------===//
 
   LogicalResult expandCell(CallOp call, Kind kind) {
@@ -251,7 +143,7 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
     CallBuilder b(OpBuilder(call), call);
     Value gates = b.linear(input, weights.input, weights.inputBias);
     for (auto [i, value] : llvm::enumerate(buildStep(b, kind.cell, gates, state, weights, *size)))
-      replace(b, i, value);
+      b.replace(i, value);
     call.erase();
     return success();
   }
@@ -303,7 +195,7 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
     }
 
     CallBuilder b(OpBuilder(call), call);
-    Value steps = batchFirst ? b.swapFirst(input) : input;
+    Value steps = batchFirst ? b.transpose(input, 0, 1) : input;
     SmallVector<SmallVector<Value>> last(initial.size());
     for (int64_t layer = 0; layer < numLayers.getInt(); ++layer) {
       SmallVector<Value> outputs;
@@ -320,9 +212,9 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
       }
       steps = directions == 1 ? outputs.front() : b.concatenate(outputs);
     }
-    replace(b, 0, batchFirst ? b.swapFirst(steps) : steps);
+    b.replace(0, batchFirst ? b.transpose(steps, 0, 1) : steps);
     for (auto [i, values] : llvm::enumerate(last))
-      replace(b, i + 1, b.stack(values));
+      b.replace(i + 1, b.stack(values));
     call.erase();
     return success();
   }
