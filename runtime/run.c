@@ -261,10 +261,15 @@ int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t 
     kiln_contiguous_strides(shape, rank, strides);
     *extent = bytes;
   }
-  if (KILN_UNLIKELY(!valid))
-    return kiln_fail(KILN_SHAPE_MISMATCH, "output %u \"%s\": its size overflows for these inputs",
-                     index, tensor->name);
-  return KILN_OK;
+  if (KILN_LIKELY(valid))
+    return KILN_OK;
+  for (int d = 0; d < rank; ++d)
+    if (shape[d] < 0 && shape[d] != INT64_MIN)
+      return kiln_fail(KILN_SHAPE_MISMATCH,
+                       "output %u \"%s\": dimension %d would have the size %lld for these inputs",
+                       index, tensor->name, d, (long long)shape[d]);
+  return kiln_fail(KILN_SHAPE_MISMATCH, "output %u \"%s\": its size overflows for these inputs",
+                   index, tensor->name);
 }
 
 int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *symbols) {

@@ -93,5 +93,5 @@ Value ExprEmitter::emitChecked(sym::Expr expr) {
   Value value = emitTerm(expr);
   if (!overflow)
     return value;
-  return LLVM::SelectOp::create(builder, loc, overflow, constant(-1), value);
+  return LLVM::SelectOp::create(builder, loc, overflow, constant(INT64_MIN), value);
 }

@@ -260,14 +260,24 @@ Error Importer::setModuleAttributes() {
   for (unsigned i = 0; i < numOpaque; ++i)
     ranges.insert({opaqueSymbol(i), {}});
   llvm::DenseSet<Expr> used = symbolsInUse();
+  // Export gives a size the range [2, inf] where it was told none (Dim.AUTO), since it has no example of 0 and 1; the exported
+  // module takes these sizes, too. What was recorded for sizes from 2 on is checked as that of a Dim with such a range.
+  llvm::DenseSet<Expr> inputSizes;
+  for (Type type : module->lookupSymbol<func::FuncOp>("main").getArgumentTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      inputSizes.insert_range(sym::getShape(tensor));
   SmallVector<Attribute> derived;
   for (const auto &[text, constraint] : program.rangeConstraints) {
     Expected<Expr> expr = keys.read(text);
     if (!expr)
       return fail("range_constraints: " + toString(expr.takeError()));
     if (expr->kind() == sym::Kind::Symbol) {
-      if (auto *it = ranges.find(*expr); it != ranges.end())
-        it->second = {constraint.min ? constraint.min : it->second.min, constraint.max};
+      auto *it = ranges.find(*expr);
+      if (it == ranges.end())
+        continue;
+      it->second = {constraint.min ? constraint.min : it->second.min, constraint.max};
+      if (it->second.min == 2 && inputSizes.contains(*expr))
+        it->second.min = 0;
       continue;
     }
     if (!dependsOnlyOn(*expr, used))

@@ -255,6 +255,25 @@ def test_integers_beyond_64_bits(export):
         assert f"an integer of more than 64 bits at range_constraints.{name}." in answer
 
 
+def test_ranges_from_two_on(export):
+    """Export has no example of sizes 0 and 1, which the exported module takes; what data gives keeps its range."""
+
+    class Chosen(nn.Module):
+        def forward(self, x, y, n):
+            count = n.item()
+            torch._check(count >= 2)
+            return x * 2, y * 2, torch.ones(count)
+
+    auto, many = torch.export.Dim.AUTO, torch.export.Dim("many", min=3)
+    archive = export(Chosen(), (torch.randn(5), torch.randn(5), torch.tensor(4)), dynamic_shapes=({0: auto}, {0: many}, None))
+    ranges = {name: value["min_val"] for name, value in archive.json()["range_constraints"].items()}
+    assert sorted(ranges.values()) == [2, 2, 3], "export gives other ranges"
+    text = import_module(archive.path)
+    for name, least in ranges.items():
+        imported = 0 if least == 2 and name.startswith("s") else least
+        assert f"{name} = {{min = {imported} : i64" in text
+
+
 def test_scalar_input(export):
     class Scale(nn.Module):
         def forward(self, x, n):

@@ -48,6 +48,25 @@ def test_guards_are_checked_on_every_run(compile_and_compare):
         other.model.run([torch.randn(24)])
 
 
+def test_sizes_that_export_has_no_example_of(compile_and_compare):
+    """The range of an automatic size begins at 2; the exported module takes 0 and 1, and so does the model unless a recorded size is another."""
+    auto = torch.export.Dim.AUTO
+
+    class Attend(torch.nn.Module):
+        def forward(self, x):
+            return torch.softmax(x @ x.mT, -1) @ x + x.mean(0)
+
+    class Pair(torch.nn.Module):
+        def forward(self, x):
+            return x[:2] + 1
+
+    small = [(torch.randn(1, 4, 3),), (torch.randn(5, 1, 3),), (torch.randn(1, 1, 3),), (torch.randn(5, 0, 3),)]
+    compile_and_compare(Attend(), (torch.randn(5, 4, 3),), ({0: auto, 1: auto},), more_inputs=small)
+    pair = compile_and_compare(Pair(), (torch.randn(5),), ({0: auto},), more_inputs=[(torch.randn(2),)])
+    with pytest.raises(kiln.KilnError, match="expected a size of 2 "):
+        pair.model.run([torch.randn(1)])
+
+
 def test_equal_sizes_are_one_symbol(compile_and_compare):
     """Export gives each dimension a symbol and says that they are equal; a wrong size names the input."""
     auto = torch.export.Dim.AUTO

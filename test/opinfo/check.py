@@ -13,6 +13,7 @@ import torch
 
 import child
 import prepare
+import small
 
 for folder in ("python", "test/e2e"):
     sys.path.insert(0, str(prepare.ROOT / folder))
@@ -33,11 +34,11 @@ DRAWS = 16
 class Outcome:
     """How a call went: `detail` says why not, `errors` is how far each result and eager mode's are from the reference, on several draws
     of its inputs if `is_drawn`; with `is_random` only dtypes and shapes were compared; with `is_resized` it was run at other sizes than
-    the exported ones, too."""
+    the exported ones, too; of `small` runs at sizes 0 and 1, how many were answered and how many refused."""
 
     def __init__(self, name, state, detail="", errors=(), is_random=False):
         self.name, self.state, self.detail, self.errors = name, state, detail, list(errors)
-        self.is_random, self.is_drawn, self.is_resized = is_random, False, False
+        self.is_random, self.is_drawn, self.is_resized, self.small = is_random, False, False, (0, 0)
 
 
 class Inexact(str):
@@ -180,6 +181,23 @@ def run_draws(library, cases, tolerances, dim_of_ties, comparable):
     return answers
 
 
+def run_small(library, cases, first, part, tolerances, comparable):
+    """What is wrong of a call whose outputs start at `first`, how many of `cases` (`small.Small.cases`) the model answers, and how many it refuses."""
+    model = load(library)
+    problem, answered, refused = None, 0, 0
+    for inputs, case in cases:
+        try:
+            outputs = [output for output in model.run(prepare.clone(inputs)) if output is not None]
+        except kiln.KilnError:
+            refused += 1
+            continue
+        answered += 1
+        found, _ = compare(outputs[first : first + len(case.expected)], case, part.is_random, tolerances, None, comparable)
+        if found and not isinstance(found, Inexact):
+            problem = problem or f"at {[list(tensor.shape) for tensor in case.inputs]}: {found}"
+    return problem, answered, refused
+
+
 def runs(archive, cases):
     """PyTorch runs the exported program: what export asserts of sizes that data gives is not always so, and some sizes it keeps from changing."""
     try:
@@ -306,7 +324,29 @@ class Checker:
                     return [Outcome(parts[0].name, NOT_EXPORTED, "the exported program does not run either")]
                 return self.take_apart(workspace, parts, (WRONG, str(error)))
             self.run_resized(archive, parts, outcomes, run_with)
+            if workspace.dynamic:
+                self.run_small(archive, library, parts, outcomes, workspace)
             return outcomes
+
+    def run_small(self, archive, library, parts, outcomes, workspace):
+        """Runs at sizes of 0 and 1 what was right, each call by itself."""
+        program = small.Small(workspace, archive, parts)
+        first = 0
+        for position, (part, outcome) in enumerate(zip(parts, outcomes)):
+            if outcome.state == NATIVE:
+                try:
+                    cases = child.call(program.cases, position)
+                except (ChildProcessError, RuntimeError):  # PyTorch's
+                    cases = []
+                try:
+                    problem, *outcome.small = child.call(
+                        run_small, library, cases, first, part, self.tolerances(workspace), workspace.comparable()
+                    )
+                    if problem:
+                        outcome.state, outcome.detail = WRONG, problem
+                except (ChildProcessError, RuntimeError) as error:
+                    outcome.state, outcome.detail = CRASH, f"at sizes of 0 or 1: {error}"
+            first += len(part.case.expected)
 
     def run_resized(self, archive, parts, outcomes, run_with):
         """Runs at other sizes what was right at the exported ones: all calls at once, or one by one where that fails."""

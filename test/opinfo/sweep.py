@@ -5,7 +5,7 @@
                         [--sanitize address|memory|thread]
 
 Each entry is called on samples of float32 and two other dtypes. With --dynamic every dimension is exported as dynamic, as far as
-torch.export leaves it so, and what comes out is run at the sample's sizes and at others. A call is native, wrong, refused or a
+torch.export leaves it so, and what comes out is run at the sample's sizes, at others, and at 0 and 1. A call is native, wrong, refused or a
 crash; with --fallback=torch what is refused is compiled once more, and the call is a fallback if that is right. An entry is native
 when all of its calls that torch.export takes are. Errors are those against double precision, in units of eager mode's own largest
 one; calls that are beyond twice that are judged by further draws of their inputs. The status is 1 if anything was wrong or crashed.
@@ -73,7 +73,10 @@ def check_entry(entry, options):
     prepared = workspace.load().prepared
     states = [outcome.state for outcome in outcomes]
     units = check.entry_units([outcome for outcome in outcomes if outcome.state in (check.NATIVE, check.FALLBACK)])
-    calls = [{"name": o.name, "state": o.state, "detail": o.detail, "is_random": o.is_random, "is_resized": o.is_resized} for o in outcomes]
+    calls = [
+        {"name": o.name, "state": o.state, "detail": o.detail, "is_random": o.is_random, "is_resized": o.is_resized, "small": o.small}
+        for o in outcomes
+    ]
     return report_of(
         entry,
         next((state for state in ORDER if state in states), check.NOT_EXPORTED),
@@ -185,6 +188,8 @@ def summary(reports, dynamic):
             f"\nsizes over 1: {sizes}, {fixed} of them made constants by export; nothing dynamic is left of {len(constant)} entries: {', '.join(constant)}"
         )
         print(f"calls that were run at other sizes, too: {elsewhere} of {sum(calls.values())}")
+        answered, refused = (sum(call["small"][i] for report in reports for call in report["calls"]) for i in range(2))
+        print(f"runs at sizes of 0 and 1 that the exported program takes: {answered} answered, {refused} refused")
     share = 100 * counts[check.NATIVE] / max(exported, 1)
     print(f"\ncalls: {', '.join(f'{calls[state]} {state}' for state in reversed(ORDER))}")
     print(

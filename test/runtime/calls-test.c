@@ -771,7 +771,7 @@ static void test_memory(void) {
   unsetenv("KILN_EMULATOR_MEMORY");
   calls_factor = -1;
   CHECK_FAILS(run_huge(model, MOST, 1, false), KILN_SHAPE_MISMATCH,
-              "output 0 \"y\": its size overflows");
+              "output 0 \"y\": dimension 0 would have the size -400 for these inputs");
   calls_factor = 1;
 
   /* The result is gathered on its way to the host. */

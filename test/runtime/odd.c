@@ -51,7 +51,7 @@ static int32_t bind(const int64_t *const *shapes, int64_t *values) {
 static int64_t eval(const int64_t *values, int64_t expr) {
   switch (expr) {
   case 1:
-    return values[0] == ODD_TOO_LARGE ? -5 : values[0];
+    return values[0] == ODD_TOO_LARGE ? INT64_MIN : values[0];
   case 2:
     return values[0] == ODD_TOO_WIDE ? INT64_MAX / 8 : 1;
   case 3:

@@ -22,7 +22,7 @@ public:
   /// The value of a valid expression without dims, wrapping where it leaves 64 bits. Division
   /// rounds toward minus infinity; a division by zero gives zero.
   mlir::Value emit(sym::Expr expr);
-  /// The same, or -1 if any step of the computation overflows.
+  /// The same, or INT64_MIN if any step of the computation overflows.
   mlir::Value emitChecked(sym::Expr expr);
 
   mlir::Value constant(int64_t value);
