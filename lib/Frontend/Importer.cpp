@@ -261,11 +261,13 @@ Error Importer::setModuleAttributes() {
     ranges.insert({opaqueSymbol(i), {}});
   llvm::DenseSet<Expr> used = symbolsInUse();
   // Export gives a size the range [2, inf] where it was told none (Dim.AUTO), since it has no example of 0 and 1; the exported
-  // module takes these sizes, too. What was recorded for sizes from 2 on is checked as that of a Dim with such a range.
-  llvm::DenseSet<Expr> inputSizes;
-  for (Type type : module->lookupSymbol<func::FuncOp>("main").getArgumentTypes())
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      inputSizes.insert_range(sym::getShape(tensor));
+  // module takes these sizes, too. What was recorded for sizes from 2 on is checked as that of a Dim with such a range. Where a tensor is
+  // written, sizes from 2 on are needed to tell what shares memory: a matrix of one row is contiguous when transposed.
+  llvm::DenseSet<Expr> smallSizes;
+  if (!writesMemory())
+    for (Type type : module->lookupSymbol<func::FuncOp>("main").getArgumentTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        smallSizes.insert_range(sym::getShape(tensor));
   SmallVector<Attribute> derived;
   for (const auto &[text, constraint] : program.rangeConstraints) {
     Expected<Expr> expr = keys.read(text);
@@ -276,7 +278,7 @@ Error Importer::setModuleAttributes() {
       if (it == ranges.end())
         continue;
       it->second = {constraint.min ? constraint.min : it->second.min, constraint.max};
-      if (it->second.min == 2 && inputSizes.contains(*expr))
+      if (it->second.min == 2 && smallSizes.contains(*expr))
         it->second.min = 0;
       continue;
     }
