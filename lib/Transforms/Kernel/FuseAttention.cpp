@@ -71,11 +71,10 @@ template <typename Combine> ReduceOp getReduce(Value value, Expr extent) {
 
 Value getYielded(Region &region) { return region.front().getTerminator()->getOperand(0); }
 
-/// x of exp(x - maximum).
-Value getExponent(Value value, Value maximum) {
+/// x - y of exp(x - y).
+arith::SubFOp getExponent(Value value) {
   auto exp = value.getDefiningOp<math::ExpOp>();
-  auto difference = exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
-  return difference && difference.getRhs() == maximum ? difference.getLhs() : Value();
+  return exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
 }
 
 /// The tensor of whose last dim `map` is the softmax; null if it is none. See kernel::softmax.
@@ -91,16 +90,16 @@ Value getSoftmaxInput(MapOp map) {
     return {};
   SmallVector<Expr> own = ownDims(shape.size()), inner = own;
   inner.back() = Expr::dim(shape.size());
-  auto exp = quotient.getLhs().getDefiningOp<math::ExpOp>();
-  auto difference = exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  arith::SubFOp distance = getExponent(quotient.getLhs()),
+                inSum = getExponent(getYielded(sum.getBody()));
   ReduceOp maximum =
-      difference ? getReduce<arith::MaximumFOp>(difference.getRhs(), shape.back()) : ReduceOp();
-  if (!maximum || !matchPattern(maximum.getInit().front(), m_NegInfFloat()))
+      distance ? getReduce<arith::MaximumFOp>(distance.getRhs(), shape.back()) : ReduceOp();
+  if (!maximum || !matchPattern(maximum.getInit().front(), m_NegInfFloat()) || !inSum ||
+      inSum.getRhs() != distance.getRhs())
     return {};
-  ReadOp read = getRead(difference.getLhs(), own, shape);
+  ReadOp read = getRead(distance.getLhs(), own, shape);
   ReadOp ofMaximum = getRead(getYielded(maximum.getBody()), inner, shape);
-  Value exponent = getExponent(getYielded(sum.getBody()), maximum.getResult(0));
-  ReadOp ofSum = exponent ? getRead(exponent, inner, shape) : ReadOp();
+  ReadOp ofSum = getRead(inSum.getLhs(), inner, shape);
   if (!read || !ofMaximum || !ofSum || ofMaximum.getTensor() != read.getTensor() ||
       ofSum.getTensor() != read.getTensor())
     return {};
@@ -187,7 +186,7 @@ private:
 //===-- Attention -----------------------------------------------------------------------------===//
 
 /// Dims of a product as those of the attention.
-DimSubstitution getSubstitution(ContractOp product, ArrayRef<unsigned> dims, unsigned numBatch) {
+DimSubstitution getSubstitution(ArrayRef<unsigned> dims, unsigned numBatch) {
   DimSubstitution substitution;
   substitution.sourceDims = numBatch + 3;
   substitution.targetDims = numBatch + 4;
@@ -351,8 +350,8 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
         rank > 3 ? rewriter.getDenseI64ArrayAttr(perm) : DenseI64ArrayAttr(),
         /*part=*/sym::ExprAttr());
     unsigned numBatch = attention.getNumBatch();
-    DimSubstitution ofScores = getSubstitution(scores, {0, 1, 2}, numBatch);
-    DimSubstitution ofProduct = getSubstitution(product, {0, 3, 1}, numBatch);
+    DimSubstitution ofScores = getSubstitution({0, 1, 2}, numBatch);
+    DimSubstitution ofProduct = getSubstitution({0, 3, 1}, numBatch);
     auto clone = [&](Region &from, Region &to, const DimSubstitution &substitution) {
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPointToStart(&to.emplaceBlock());
