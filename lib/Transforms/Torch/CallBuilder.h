@@ -18,7 +18,7 @@ mlir::Value getTensor(CallOp call, mlir::Attribute argument, unsigned rank);
 
 class CallBuilder {
 public:
-  CallBuilder(mlir::OpBuilder builder, CallOp origin) : b(std::move(builder)), origin(origin) {}
+  CallBuilder(mlir::OpBuilder builder, CallOp origin) : b(builder), origin(origin) {}
 
   mlir::Value call(llvm::StringRef target, mlir::ValueRange operands,
                    llvm::ArrayRef<mlir::Attribute> args, mlir::Type type);

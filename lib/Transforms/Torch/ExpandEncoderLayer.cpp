@@ -112,7 +112,8 @@ Value maskScores(CallBuilder &b, Value scores, const Layer &layer) {
 Value attend(CallBuilder &b, Value x, const Layer &layer) {
   Value qkv = b.linear(x, layer.qkv.weight, layer.qkv.bias);
   auto part = [&](int64_t i) { return splitHeads(b, b.part(qkv, i, layer.features), layer); };
-  double scale = 1 / std::sqrt(double(layer.features / layer.heads));
+  int64_t featuresOfHead = layer.features / layer.heads;
+  double scale = 1 / std::sqrt(static_cast<double>(featuresOfHead));
   Value query = part(0);
   query = b.call("aten.mul.Scalar", query, {b.arg(0), b.real(scale)}, query.getType());
   Value scores = matmul(b, query, b.transpose(part(1), 2, 3));
