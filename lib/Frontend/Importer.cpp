@@ -278,7 +278,8 @@ Error Importer::setModuleAttributes() {
       if (it == ranges.end())
         continue;
       it->second = {constraint.min ? constraint.min : it->second.min, constraint.max};
-      if (it->second.min == 2 && smallSizes.contains(*expr))
+      bool isDefault = constraint.min == 2 && (!constraint.max || *constraint.max > INT64_MAX / 2);
+      if (isDefault && smallSizes.contains(*expr))
         it->second.min = 0;
       continue;
     }
