@@ -66,7 +66,7 @@ public:
   /// that depend on outer loops come first in each sum, so that LLVM can hoist them.
   mlir::Value emit(sym::Expr expr);
   mlir::Value simplifyAndEmit(sym::Expr expr) { return emit(assumptions.simplify(expr)); }
-  /// Whether a size is 0; null if it is known not to be.
+  /// True (i1) if a size is 0; null if it is known not to be.
   mlir::Value isZero(sym::Expr size);
   /// The value of a symbol or loop variable.
   mlir::Value leafValue(sym::Expr leaf);

@@ -55,7 +55,7 @@ std::optional<SmallVector<sym::Expr>> invert(ArrayRef<sym::Expr> index, ArrayRef
   return inverse;
 }
 
-/// Whether `index` reads each element of a tensor of this shape at its own place.
+/// True if `index` reads each element of a tensor of this shape at its own place.
 bool isIdentity(ArrayRef<sym::Expr> index, ArrayRef<sym::Expr> shape) {
   for (auto [i, expr, size] : llvm::enumerate(index, shape))
     if (expr != sym::Expr::dim(i) && !size.isConstant(1))
@@ -104,18 +104,6 @@ std::pair<MapOp, ReadOp> findUser(ContractOp contract, const char *&reason) {
   if (user->getBlock() != contract->getBlock())
     return no("its reader is in another graph");
   return {user, read};
-}
-
-/// Reads through the view that was just made, so that the next user is recognised.
-void foldReads(Value result, RewriterBase &rewriter) {
-  auto view = result.getDefiningOp<MapOp>();
-  if (!view)
-    return;
-  for (Operation *user : llvm::make_early_inc_range(view->getUsers()))
-    if (auto read = dyn_cast<ReadOp>(user))
-      inlineRead(rewriter, read, view);
-  if (view->use_empty())
-    rewriter.eraseOp(view);
 }
 
 } // namespace
@@ -169,6 +157,7 @@ ContractOp kernel::fuseEpilogue(RewriterBase &rewriter, ContractOp contract,
     result = createView(rewriter, map.getLoc(), result, domain, index).getResult(0);
   rewriter.replaceOp(map, result);
   rewriter.eraseOp(contract);
-  foldReads(result, rewriter);
+  if (auto view = result.getDefiningOp<MapOp>())
+    foldReads(rewriter, view); // so that the next user is recognised
   return fused;
 }

@@ -108,7 +108,7 @@ Value getSoftmaxInput(MapOp map) {
 
 //===-- The scores ----------------------------------------------------------------------------===//
 
-/// What the epilogue of a product makes of its sum: scale * sum + what it would be of 0.
+/// The epilogue of a product as scale * sum + bias, where the bias is what it makes of a sum of 0.
 class Scores {
 public:
   /// Nullopt for any other function of the sum.
@@ -234,8 +234,10 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
     Value value = scores.getResult();
     for (int i = 0; i <= maxMaps; ++i) {
       MapOp reader = getOnlyReader(value);
-      if (!reader || reader->getNumResults() != 1 || getSoftmaxInput(reader) == value)
-        return reader && reader->getNumResults() == 1 ? reader : MapOp();
+      if (!reader || reader->getNumResults() != 1)
+        return {};
+      if (getSoftmaxInput(reader) == value)
+        return reader;
       value = reader.getResult(0);
     }
     return {};

@@ -227,14 +227,8 @@ struct PropagateLayouts : kiln::impl::KernelPropagateLayoutsBase<PropagateLayout
       views.push_back(createView(rewriter, map.getLoc(), result, domain, viewIndex).getResult(0));
     rewriter.replaceOp(map, views);
     // Later maps vote on what is really in memory.
-    for (Value value : views) {
-      auto view = value.getDefiningOp<MapOp>();
-      for (Operation *user : llvm::make_early_inc_range(view->getUsers()))
-        if (auto read = dyn_cast<ReadOp>(user))
-          inlineRead(rewriter, read, view);
-      if (view->use_empty())
-        rewriter.eraseOp(view);
-    }
+    for (Value view : views)
+      foldReads(rewriter, view.getDefiningOp<MapOp>());
   }
 };
 

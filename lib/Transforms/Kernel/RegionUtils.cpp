@@ -230,6 +230,14 @@ sym::IndexMap kernel::identityMap(unsigned rank, unsigned numDims) {
   return map;
 }
 
+void kernel::foldReads(RewriterBase &rewriter, MapOp view) {
+  for (Operation *user : llvm::make_early_inc_range(view->getUsers()))
+    if (auto read = dyn_cast<ReadOp>(user))
+      inlineRead(rewriter, read, view);
+  if (view->use_empty())
+    rewriter.eraseOp(view);
+}
+
 MapOp kernel::createView(OpBuilder &builder, Location loc, Value tensor, ArrayRef<sym::Expr> shape,
                          ArrayRef<sym::Expr> index) {
   Type element = cast<RankedTensorType>(tensor.getType()).getElementType();

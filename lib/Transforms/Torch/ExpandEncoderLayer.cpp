@@ -18,9 +18,8 @@ namespace {
 
 /// The arguments of `aten._transformer_encoder_layer_fwd`.
 struct Layer {
-  /// Of [rows, columns], and of [rows].
   struct Linear {
-    Value weight, bias;
+    Value weight, bias; // [rows, columns], [rows]
   };
 
   Value source; // [batch, length, features]

@@ -47,6 +47,9 @@ bool canInline(ReadOp read, MapOp producer);
 /// Replaces `read`, a read of a result of `producer`, by a clone of the producer's body.
 void inlineRead(mlir::RewriterBase &rewriter, ReadOp read, MapOp producer);
 
+/// Lets all that reads a view read its tensor. A view of which nothing else is made is erased.
+void foldReads(mlir::RewriterBase &rewriter, MapOp view);
+
 /// The map from a region's dims when only dims [0, numDims) exist, dropping trailing unused values.
 sym::IndexMap identityMap(unsigned rank, unsigned numDims);
 

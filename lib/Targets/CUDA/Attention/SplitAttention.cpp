@@ -197,7 +197,7 @@ private:
     return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, value, special);
   }
 
-  /// Whether a size is 0; null if it is known not to be.
+  /// True (i1) if a size is 0; null if it is known not to be.
   Value isZero(sym::Expr size) {
     if (getAssumptions(&op.getK()).isPositive(size))
       return {};
