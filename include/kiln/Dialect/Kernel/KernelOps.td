@@ -359,8 +359,7 @@ def Kernel_AttentionOp : Kernel_Op<"attention",
     ```
     result[batch, m, dv] = sum over n of p[m, n] * v(batch, n, dv), where
     p[m, ·] = softmax over n of (scale * sum over d of q(batch, m, d) * k(batch, n, d) + bias(batch, m, n)).
-    With `causal`, n > m is left out. A row in which everything is left out or -inf gives 0; with `nan` it gives NaN, unless
-    there are no keys.
+    With `causal`, n > m is left out. A row in which all is left out or -inf gives 0; with `nan` NaN, unless there are no keys.
     Dims are numbered batch…, m, n, d, dv, and every region's maps take all of them. An empty `bias` region adds nothing, and one
     that is 0 becomes empty. `perm` says which of (batch…, m, dv) each dim of the result is, counted in that order.
 
