@@ -88,17 +88,13 @@ static bool mayWrite(Operation *op) {
          cast<torch::HigherOrderOp>(op).getTarget().contains("auto_functionalized");
 }
 
-bool Importer::writesMemory() {
-  return module->getBody()
-      ->walk([](Operation *op) {
-        return mayWrite(op) ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 llvm::DenseSet<Expr> Importer::symbolsInUse() {
   llvm::DenseSet<Expr> used;
-  bool hasWrites = writesMemory();
+  bool hasWrites = module->getBody()
+                       ->walk([](Operation *op) {
+                         return mayWrite(op) ? WalkResult::interrupt() : WalkResult::advance();
+                       })
+                       .wasInterrupted();
   auto add = [&](Expr expr) { expr.walkLeaves([&](Expr leaf) { used.insert(leaf); }); };
   AttrTypeWalker walker;
   walker.addWalk([&](sym::ExprAttr expr) { add(expr.getValue()); });

@@ -261,13 +261,11 @@ Error Importer::setModuleAttributes() {
     ranges.insert({opaqueSymbol(i), {}});
   llvm::DenseSet<Expr> used = symbolsInUse();
   // Export gives a size the range [2, inf] where it was told none (Dim.AUTO), since it has no example of 0 and 1; the exported
-  // module takes these sizes, too. What was recorded for sizes from 2 on is checked as that of a Dim with such a range. Where a tensor is
-  // written, sizes from 2 on are needed to tell what shares memory: a matrix of one row is contiguous when transposed.
-  llvm::DenseSet<Expr> smallSizes;
-  if (!writesMemory())
-    for (Type type : module->lookupSymbol<func::FuncOp>("main").getArgumentTypes())
-      if (auto tensor = dyn_cast<RankedTensorType>(type))
-        smallSizes.insert_range(sym::getShape(tensor));
+  // module takes these sizes, too. What was recorded for sizes from 2 on is checked as that of a Dim with such a range.
+  llvm::DenseSet<Expr> inputSizes;
+  for (Type type : module->lookupSymbol<func::FuncOp>("main").getArgumentTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      inputSizes.insert_range(sym::getShape(tensor));
   SmallVector<Attribute> derived;
   for (const auto &[text, constraint] : program.rangeConstraints) {
     Expected<Expr> expr = keys.read(text);
@@ -279,7 +277,7 @@ Error Importer::setModuleAttributes() {
         continue;
       it->second = {constraint.min ? constraint.min : it->second.min, constraint.max};
       bool isDefault = constraint.min == 2 && (!constraint.max || *constraint.max > INT64_MAX / 2);
-      if (isDefault && smallSizes.contains(*expr))
+      if (isDefault && inputSizes.contains(*expr))
         it->second.min = 0;
       continue;
     }

@@ -65,8 +65,6 @@ private:
   llvm::Error setModuleAttributes();
 
   // ImportGuards.cpp
-  /// Some op may write a tensor: then it matters what shares memory.
-  bool writesMemory();
   /// What the program computes with. A symbol that only strides of inputs have is not among them:
   /// inputs of any layout are taken, and give the same values.
   llvm::DenseSet<sym::Expr> symbolsInUse();

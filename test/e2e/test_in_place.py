@@ -291,3 +291,32 @@ def test_decoder(compile_model):
     cache = module.keys.numel() * 4
     assert int(model.model.info["arena_bytes"]) < cache // 8
     assert_no_copies(model, "256, 32")
+
+
+class InPlaceNetwork(torch.nn.Module):
+    """Nobody sees that values in between are written: batches of one and none are taken."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(inplace=True), torch.nn.Flatten(), torch.nn.Linear(64, 5), torch.nn.ReLU6(inplace=True)
+        )
+
+    def forward(self, x):
+        return self.layers(x).T.contiguous().mul_(2)
+
+
+class WritesTransposed(torch.nn.Module):
+    """A copy is written, but for a single row: there it is the input."""
+
+    def forward(self, x):
+        return x.T.contiguous().mul_(2), x
+
+
+def test_sizes_of_one(compile_and_compare):
+    auto = torch.export.Dim.AUTO
+    batches = [(some(n, 3, 6, 6),) for n in (3, 1, 0)]
+    compile_and_compare(InPlaceNetwork().eval(), batches[0], ({0: auto},), more_inputs=batches[1:])
+    compiled = compile_and_compare(WritesTransposed(), (some(4, 3),), ({0: auto},), more_inputs=[(some(2, 3),)])
+    with pytest.raises(kiln.KilnError, match=r"in \[2, inf\], got 1"):
+        compiled.model(some(1, 3))

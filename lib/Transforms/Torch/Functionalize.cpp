@@ -2,8 +2,6 @@
 // becomes the call that returns what would have been written, and everything that shares memory
 // with that argument is seen through it (TensorAliases.h).
 #include "Functionalizer.h"
-#include "ViewDecision.h"
-#include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Torch/CallArgs.h"
 #include "kiln/Transforms/Passes.h"
@@ -50,7 +48,8 @@ LogicalResult Functionalizer::run() {
     return failure();
   for (Operation *op : llvm::reverse(replaced))
     op->erase();
-  checkStrides(function, aliases.checked);
+  checkStrides(function, aliases.checked.strides);
+  smallSizes.exclude(aliases.checked.sizes);
   return success();
 }
 
@@ -87,7 +86,7 @@ LogicalResult Functionalizer::visit(Operation *op) {
   auto self = dyn_cast_or_null<ArgAttr>(CallArgs(call).get(0));
   for (unsigned argument : getStridedArguments(call))
     if (auto tensor = dyn_cast_or_null<ArgAttr>(CallArgs(call).get(argument)))
-      aliases.checked |= layouts.of(getOriginal(call, tensor.getIndex()));
+      aliases.checked.strides |= layouts.of(getOriginal(call, tensor.getIndex()));
   if (schema && (schema->mutates() || llvm::any_of(schema->arguments, [&](auto &argument) {
                    return updatesStatistics(call, argument);
                  }))) {
@@ -104,16 +103,21 @@ LogicalResult Functionalizer::visit(Operation *op) {
 
 /// A call that writes nothing may return a view of its first argument.
 void Functionalizer::visitSharing(CallOp call) {
-  ViewDecision decision = decideSharing(call, known);
+  Conditions decidedBy;
+  ViewDecision decision = smallSizes.decide(call, decidedBy.sizes);
   Value source = getOriginal(call, 0);
-  ArgumentSet decidedBy = decision.byStrides ? layouts.of(source) : layouts.none();
+  if (decision.byStrides)
+    decidedBy.strides = layouts.of(source);
   // Calls that are always copies, or always views, are no decision.
   if (decision.byStrides)
     emitRemark(RemarkKind::Chosen, call, "torch-functionalize", "Sharing", [&] {
       StringRef chosen = decision.sharing == Sharing::Copy   ? " copies its argument"
                          : decision.sharing == Sharing::View ? " is a view of its argument"
                                                              : " may be a view of its argument";
-      return RemarkText{(call.getTarget() + chosen).str(), "by the strides that export recorded"};
+      StringRef reason = decidedBy.sizes.any()
+                             ? "by the strides that export recorded, for sizes from 2 on"
+                             : "by the strides that export recorded";
+      return RemarkText{(call.getTarget() + chosen).str(), reason.str()};
     });
   if (decision.sharing == Sharing::Copy)
     aliases.addCopy(call, source, std::move(decidedBy));
@@ -145,7 +149,7 @@ LogicalResult Functionalizer::visitInPlace(CallOp call, StringRef functional) {
     alias.current = result->getResult(0);
   } else if (resizes) {
     TensorAliases::resize(alias, result->getResult(0));
-  } else if (decideSharing(result, known).sharing == Sharing::View) {
+  } else if (decideSharing(result, smallSizes.getRanges()).sharing == Sharing::View) {
     result->erase(); // detach_, dropout_ of a model in evaluation mode: nothing is written
   } else if (failed(aliases.write(alias, result->getResult(0), call))) {
     return failure();
@@ -237,10 +241,9 @@ LogicalResult Functionalizer::checkOverlaps() {
 namespace {
 struct TorchFunctionalize : kiln::impl::TorchFunctionalizeBase<TorchFunctionalize> {
   void runOnOperation() override {
-    sym::Assumptions known;
-    kernel::addSymbolRanges(getOperation(), known);
+    SmallSizes smallSizes(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(Functionalizer(function, known).run()))
+      if (!function.isExternal() && failed(Functionalizer(function, smallSizes).run()))
         return signalPassFailure();
     checkStridesOfCallers(getOperation());
   }

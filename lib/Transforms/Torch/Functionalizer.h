@@ -3,9 +3,9 @@
 #define KILN_LIB_TRANSFORMS_TORCH_FUNCTIONALIZER_H
 
 #include "LayoutSources.h"
+#include "SmallSizes.h"
 #include "TensorAliases.h"
 #include "kiln/Dialect/Torch/OpSchema.h"
-#include "kiln/Sym/Assumptions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kiln::torch {
@@ -17,8 +17,8 @@ bool updatesStatistics(CallOp call, const SchemaArgument &argument);
 /// The work of the pass torch-functionalize in one function.
 class Functionalizer {
 public:
-  Functionalizer(mlir::func::FuncOp function, const sym::Assumptions &known)
-      : function(function), known(known), layouts(function) {}
+  Functionalizer(mlir::func::FuncOp function, SmallSizes &smallSizes)
+      : function(function), smallSizes(smallSizes), layouts(function) {}
 
   mlir::LogicalResult run();
 
@@ -52,7 +52,7 @@ private:
   mlir::LogicalResult writeUpdates(CallOp call, CallOp result, mlir::ArrayRef<int64_t> updates);
 
   mlir::func::FuncOp function;
-  const sym::Assumptions &known;
+  SmallSizes &smallSizes;
   /// The layouts of the program as it was, by its values.
   LayoutSources layouts;
   mlir::ImplicitLocOpBuilder builder{function.getLoc(), function.getContext()};

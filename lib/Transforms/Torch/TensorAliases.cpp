@@ -57,7 +57,7 @@ Value TensorAliases::repeat(ViewStep step, Value source) {
   return clone->getResult(step.result);
 }
 
-void TensorAliases::addViews(CallOp call, Value source, bool certain, ArgumentSet decidedBy) {
+void TensorAliases::addViews(CallOp call, Value source, bool certain, Conditions decidedBy) {
   Alias &viewed = get(source);
   hasDecisions |= decidedBy.any();
   for (unsigned i = 0; i < call->getNumResults(); ++i) {
@@ -69,8 +69,8 @@ void TensorAliases::addViews(CallOp call, Value source, bool certain, ArgumentSe
   }
 }
 
-void TensorAliases::addCopy(CallOp call, Value source, ArgumentSet decidedBy) {
-  if (decidedBy.none())
+void TensorAliases::addCopy(CallOp call, Value source, Conditions decidedBy) {
+  if (!decidedBy.any())
     return;
   hasDecisions = true;
   get(source);
@@ -78,12 +78,11 @@ void TensorAliases::addCopy(CallOp call, Value source, ArgumentSet decidedBy) {
   copies.push_back({source, call->getResult(0), std::move(decidedBy)});
 }
 
-/// The storages that would be this one if copies were views, and the arguments which decide that
-/// they are not.
-std::pair<llvm::SmallPtrSet<Storage *, 4>, ArgumentSet>
+/// The storages that would be this one if copies were views, and what decides that they are not.
+std::pair<llvm::SmallPtrSet<Storage *, 4>, Conditions>
 TensorAliases::getDecidedCopies(Storage *storage) {
   llvm::SmallPtrSet<Storage *, 4> reached = {storage};
-  ArgumentSet decidedBy;
+  Conditions decidedBy;
   size_t before = 0;
   while (before != reached.size()) {
     before = reached.size();
@@ -99,13 +98,13 @@ TensorAliases::getDecidedCopies(Storage *storage) {
   return {reached, decidedBy};
 }
 
-/// Other tensors see what was written, or do not see it, by strides of arguments.
+/// Other tensors see what was written, or do not see it, under conditions.
 void TensorAliases::notePending(const Alias &written) {
   if (!hasDecisions)
     return;
   auto [related, copied] = getDecidedCopies(written.storage);
   auto decidedAlong = [](ArrayRef<ViewStep> chain) {
-    ArgumentSet all;
+    Conditions all;
     for (const ViewStep &step : chain)
       all |= step.decidedBy;
     return all;

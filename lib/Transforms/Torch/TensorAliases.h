@@ -3,10 +3,11 @@
 // value that its memory holds now, and is reached from it by a chain of view calls. Writing through
 // a view gives a new base: the views of the chain are undone one by one (`invertView`). Reading a
 // view after a write repeats its chain on the new base. So nothing has to be known about strides,
-// with one exception: `reshape` and `contiguous` may or may not copy. Recorded strides decide.
-// Inputs on whose strides the decision depends are collected where results differ (`checked`). If
-// symbolic strides decide nothing, a chain through such a call is cut there when it is written, and
-// whatever would tell the difference afterwards is refused.
+// with one exception: `reshape` and `contiguous` may or may not copy. Recorded strides decide, for
+// sizes from two on if sizes of one leave it open. Inputs on whose strides the decision depends, and
+// sizes, are collected where results differ (`checked`). If symbolic strides decide nothing, a chain
+// through such a call is cut there when it is written, and whatever would tell the difference
+// afterwards is refused.
 #ifndef KILN_LIB_TRANSFORMS_TORCH_TENSORALIASES_H
 #define KILN_LIB_TRANSFORMS_TORCH_TENSORALIASES_H
 
@@ -16,8 +17,21 @@
 
 namespace kiln::torch {
 
-/// Arguments of the function.
-using ArgumentSet = llvm::SmallBitVector;
+/// Grounds of a decision.
+struct Conditions {
+  /// Arguments of the function, by their strides.
+  llvm::SmallBitVector strides;
+  /// Symbols of inputs' sizes (SmallSizes), by being two at least.
+  llvm::SmallBitVector sizes;
+
+  bool any() const { return strides.any() || sizes.any(); }
+  void reset() { *this = {}; }
+  Conditions &operator|=(const Conditions &other) {
+    strides |= other.strides;
+    sizes |= other.sizes;
+    return *this;
+  }
+};
 
 /// One result of a view call.
 struct ViewStep {
@@ -25,8 +39,8 @@ struct ViewStep {
   unsigned result;
   /// It is a view, and never a copy.
   bool certain;
-  /// The arguments whose strides make it a view.
-  ArgumentSet decidedBy = {};
+  /// Make it a view.
+  Conditions decidedBy = {};
 };
 
 struct Storage {
@@ -37,8 +51,8 @@ struct Storage {
   bool cut = false;
   /// May hold more elements than `base` shows.
   bool resized = false;
-  /// The arguments on whose strides it depends what is in `base`.
-  ArgumentSet pending = {};
+  /// Decide what is in `base`.
+  Conditions pending = {};
 };
 
 /// A tensor as the program knows it: how it is seen in its storage.
@@ -48,14 +62,14 @@ struct Alias {
   /// Its value after the first `writes` writes of the storage.
   mlir::Value current;
   unsigned writes;
-  /// The arguments on whose strides it depends what the tensor holds.
-  ArgumentSet pending = {};
+  /// Decide what the tensor holds.
+  Conditions pending = {};
 };
 
-/// A tensor that is a copy of another one because of the strides of arguments.
+/// A tensor that is a copy of another one under conditions.
 struct DecidedCopy {
   mlir::Value source, result;
-  ArgumentSet decidedBy;
+  Conditions decidedBy;
 };
 
 class TensorAliases {
@@ -71,10 +85,10 @@ public:
   /// The value that the tensor holds now; an error at `user` if that cannot be told.
   mlir::FailureOr<mlir::Value> getCurrent(mlir::Value value, mlir::Operation *user);
 
-  /// The results of `call` are views of `source`, which the strides of arguments decide.
-  void addViews(CallOp call, mlir::Value source, bool certain, ArgumentSet decidedBy = {});
-  /// The result of `call` is a copy of `source`, which the strides of arguments decide.
-  void addCopy(CallOp call, mlir::Value source, ArgumentSet decidedBy);
+  /// The results of `call` are views of `source`, which `decidedBy` decides.
+  void addViews(CallOp call, mlir::Value source, bool certain, Conditions decidedBy = {});
+  /// The result of `call` is a copy of `source`, which `decidedBy` decides.
+  void addCopy(CallOp call, mlir::Value source, Conditions decidedBy);
 
   /// `alias` holds `value` from now on, and its storage accordingly. `call` is what writes it.
   mlir::LogicalResult write(Alias &alias, mlir::Value value, CallOp call);
@@ -89,15 +103,15 @@ public:
 
   mlir::ArrayRef<std::unique_ptr<Storage>> getStorages() const { return storages; }
 
-  /// Results depend on the strides of these arguments.
-  ArgumentSet checked;
+  /// Decide what results are.
+  Conditions checked;
 
 private:
   Storage *addStorage(mlir::Value base);
   mlir::Value repeat(ViewStep step, mlir::Value source);
   mlir::Value undo(const Alias &alias, mlir::Value value, mlir::StringRef *obstacle = nullptr);
   mlir::LogicalResult cutAtUncertainStep(Alias &alias, CallOp call);
-  std::pair<llvm::SmallPtrSet<Storage *, 4>, ArgumentSet> getDecidedCopies(Storage *storage);
+  std::pair<llvm::SmallPtrSet<Storage *, 4>, Conditions> getDecidedCopies(Storage *storage);
   void notePending(const Alias &written);
 
   mlir::ImplicitLocOpBuilder &builder;
