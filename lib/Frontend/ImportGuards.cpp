@@ -2,6 +2,7 @@
 // values.
 #include "FloatCondition.h"
 #include "Importer.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/OpSchema.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
@@ -123,6 +124,14 @@ llvm::DenseSet<Expr> Importer::symbolsInUse() {
   return used;
 }
 
+llvm::DenseSet<Expr> Importer::inputSizes() {
+  llvm::DenseSet<Expr> sizes;
+  for (Type type : module->lookupSymbol<func::FuncOp>("main").getArgumentTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      sizes.insert_range(sym::getShape(tensor));
+  return sizes;
+}
+
 bool Importer::dependsOnlyOn(Expr expr, const llvm::DenseSet<Expr> &symbols) {
   bool all = true;
   expr.walkLeaves([&](Expr leaf) { all &= symbols.contains(leaf); });
@@ -157,6 +166,52 @@ Expected<Expr> Importer::readFloats(StringRef text, InputLookup inputs,
   return floats->toIntegers(leaves[0], {bound("min"), bound("max")});
 }
 
+void Importer::widenBoundedRange(Expr condition) {
+  auto ranges = (*module)->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
+  if (!ranges)
+    return;
+  sym::Assumptions known;
+  kernel::addSymbolRanges(*module, known);
+  for (Expr symbol : inputSizes()) {
+    Expr bound = condition + symbol;
+    if (symbol.kind() != sym::Kind::Symbol || !condition.dependsOn(symbol) ||
+        bound.dependsOn(symbol))
+      continue;
+    auto range = ranges.getAs<DictionaryAttr>(symbol.symbolName());
+    NamedAttrList widened(range);
+    std::optional<int64_t> max = known.rangeOf(bound).max;
+    if (!range || !max || range.get("min") != builder.getI64IntegerAttr(2) ||
+        range.get("max") != builder.getI64IntegerAttr(*max))
+      continue;
+    widened.set("min", builder.getI64IntegerAttr(0));
+    NamedAttrList all(ranges);
+    all.set(symbol.symbolName(), widened.getDictionary(&context));
+    ranges = all.getDictionary(&context);
+  }
+  (*module)->setAttr(torch::symbolsAttrName, ranges);
+}
+
+void Importer::widenBoundedRanges(InputLookup inputs) {
+  for (const std::string &text : program.guardsCode) {
+    Expected<Expr> condition = symbols.readCondition(text, inputs);
+    if (condition)
+      widenBoundedRange(*condition);
+    else
+      consumeError(condition.takeError());
+  }
+  module->getBody()->walk([&](torch::CallOp call) {
+    ArrayRef<Attribute> args = call.getArgs().getValue();
+    auto left = args.size() == 2 ? dyn_cast<sym::ExprAttr>(args[0]) : sym::ExprAttr();
+    auto right = left ? dyn_cast<IntegerAttr>(args[1]) : IntegerAttr();
+    bool isAsserted = llvm::any_of(call->getUsers(), [](Operation *user) {
+      auto check = dyn_cast<torch::CallOp>(user);
+      return check && check.getTarget().starts_with("aten._assert_scalar");
+    });
+    if (right && isAsserted && call.getTarget() == "_operator.le")
+      widenBoundedRange(Expr(right.getInt()) - left.getValue());
+  });
+}
+
 Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
   GuardInputs inputs(program);
   SmallVector<Attribute> guards;
@@ -176,43 +231,44 @@ Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
   for (Expr assumption : symbols.assumptions())
     add(assumption, "a size that is multiplied by a float is at most 65536");
   unsigned numOfBases = 0;
-  for (const std::string &text : program.guardsCode) {
-    auto lookup = [&](const InputProperty &property) -> std::optional<Expr> {
-      if (property.kind == InputProperty::OfBase)
-        // Unknown here, and unrelated to all else: a model gets tensors, not what they are views
-        // of.
-        return Expr::symbol("view.base." + std::to_string(numOfBases++));
-      const SymInt *value = nullptr;
-      const Argument *input = inputs.find(property.path);
-      if (!input)
-        return std::nullopt;
-      if (auto *tensor = std::get_if<TensorRef>(&input->value)) {
-        auto it = program.graph.tensorValues.find(tensor->name);
-        if (it == program.graph.tensorValues.end())
-          return std::nullopt;
-        const TensorMeta &meta = it->second;
-        if (property.kind == InputProperty::StorageOffset)
-          value = &meta.storageOffset;
-        else if (property.kind == InputProperty::Size && property.dim < meta.sizes.size())
-          value = &meta.sizes[property.dim];
-        else if (property.kind == InputProperty::Stride && property.dim < meta.strides.size())
-          value = &meta.strides[property.dim];
-      } else if (auto *number = std::get_if<SymIntRef>(&input->value)) {
-        const std::string *name = std::get_if<std::string>(&number->value);
-        auto it = name ? program.graph.symIntValues.find(*name) : program.graph.symIntValues.end();
-        if (property.kind == InputProperty::Value && it != program.graph.symIntValues.end())
-          value = &it->second;
-      } else if (auto *constant = std::get_if<int64_t>(&input->value)) {
-        return Expr(*constant);
-      }
-      if (!value)
-        return std::nullopt;
-      Expected<Expr> expr = integer(*value);
-      if (expr)
-        return *expr;
-      consumeError(expr.takeError());
+  auto lookup = [&](const InputProperty &property) -> std::optional<Expr> {
+    if (property.kind == InputProperty::OfBase)
+      // Unknown here, and unrelated to all else: a model gets tensors, not what they are views
+      // of.
+      return Expr::symbol("view.base." + std::to_string(numOfBases++));
+    const SymInt *value = nullptr;
+    const Argument *input = inputs.find(property.path);
+    if (!input)
       return std::nullopt;
-    };
+    if (auto *tensor = std::get_if<TensorRef>(&input->value)) {
+      auto it = program.graph.tensorValues.find(tensor->name);
+      if (it == program.graph.tensorValues.end())
+        return std::nullopt;
+      const TensorMeta &meta = it->second;
+      if (property.kind == InputProperty::StorageOffset)
+        value = &meta.storageOffset;
+      else if (property.kind == InputProperty::Size && property.dim < meta.sizes.size())
+        value = &meta.sizes[property.dim];
+      else if (property.kind == InputProperty::Stride && property.dim < meta.strides.size())
+        value = &meta.strides[property.dim];
+    } else if (auto *number = std::get_if<SymIntRef>(&input->value)) {
+      const std::string *name = std::get_if<std::string>(&number->value);
+      auto it = name ? program.graph.symIntValues.find(*name) : program.graph.symIntValues.end();
+      if (property.kind == InputProperty::Value && it != program.graph.symIntValues.end())
+        value = &it->second;
+    } else if (auto *constant = std::get_if<int64_t>(&input->value)) {
+      return Expr(*constant);
+    }
+    if (!value)
+      return std::nullopt;
+    Expected<Expr> expr = integer(*value);
+    if (expr)
+      return *expr;
+    consumeError(expr.takeError());
+    return std::nullopt;
+  };
+  widenBoundedRanges(lookup);
+  for (const std::string &text : program.guardsCode) {
     std::string readable = inputs.readable(text);
     Expected<Expr> condition = symbols.readCondition(text, lookup);
     if (!condition)

@@ -262,10 +262,7 @@ Error Importer::setModuleAttributes() {
   llvm::DenseSet<Expr> used = symbolsInUse();
   // Export gives a size the range [2, inf] where it was told none (Dim.AUTO), since it has no example of 0 and 1; the exported
   // module takes these sizes, too. What was recorded for sizes from 2 on is checked as that of a Dim with such a range.
-  llvm::DenseSet<Expr> inputSizes;
-  for (Type type : module->lookupSymbol<func::FuncOp>("main").getArgumentTypes())
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      inputSizes.insert_range(sym::getShape(tensor));
+  llvm::DenseSet<Expr> sizes = inputSizes();
   SmallVector<Attribute> derived;
   for (const auto &[text, constraint] : program.rangeConstraints) {
     Expected<Expr> expr = keys.read(text);
@@ -277,7 +274,7 @@ Error Importer::setModuleAttributes() {
         continue;
       it->second = {constraint.min ? constraint.min : it->second.min, constraint.max};
       bool isDefault = constraint.min == 2 && (!constraint.max || *constraint.max > INT64_MAX / 2);
-      if (isDefault && inputSizes.contains(*expr))
+      if (isDefault && sizes.contains(*expr))
         it->second.min = 0;
       continue;
     }

@@ -68,6 +68,11 @@ private:
   /// What the program computes with. A symbol that only strides of inputs have is not among them:
   /// inputs of any layout are taken, and give the same values.
   llvm::DenseSet<sym::Expr> symbolsInUse();
+  /// Symbols that are a size of an input.
+  llvm::DenseSet<sym::Expr> inputSizes();
+  /// A range [2, max] whose end a guard or an assertion gives is one that export was not told, and its start is export's own.
+  void widenBoundedRanges(InputLookup inputs);
+  void widenBoundedRange(sym::Expr condition);
   static bool dependsOnlyOn(sym::Expr expr, const llvm::DenseSet<sym::Expr> &symbols);
   llvm::Expected<sym::Expr> readFloats(llvm::StringRef text, InputLookup inputs,
                                        const llvm::DenseSet<sym::Expr> &used,

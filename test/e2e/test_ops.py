@@ -209,6 +209,20 @@ def scatters():
     ]
 
 
+class Numbers(torch.nn.Module):
+    """Tensors that are made of numbers alone, one of which is a size by the time that export has read it."""
+
+    def forward(self, x):
+        count = torch.div(16, 4, rounding_mode="trunc")
+        return (
+            x.new_ones((2, count)),
+            count + x,
+            torch.bitwise_and(6, x.int()),
+            torch.bitwise_xor(6, x.int()),
+            torch.bitwise_left_shift(3, x.int()),
+        )
+
+
 def sorting():
     x, ties = rand(5, 7), ints(0, 4, 5, 7)
     x[0, 1], x[2, 3] = NAN, x[2, 5]
@@ -446,3 +460,7 @@ def test_several_refusals(tmp_path):
     process = run_tool("aot-compile", tmp_path / "model.pt2", "-o", tmp_path / "model.so")
     assert_user_error(process, "aten.poisson.default", "aten._standard_gamma.default", "and 1 more", "test_ops.py")
     assert not (tmp_path / "model.so").exists()
+
+
+def test_numbers(compile_and_compare):
+    compile_and_compare(Numbers(), (torch.tensor([0.0, 1.0, 5.0]),))

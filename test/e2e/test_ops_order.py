@@ -133,6 +133,9 @@ def scatters():
         for how in ("sum", "prod", "mean", "amax", "amin")
         for own in (True, False)
     ]
+    grouped += [
+        (lambda a, b, c, own=own: a.scatter_reduce(0, b, c, "mean", include_self=own), x + 1j, i, rand(4, 6) - 2j) for own in (True, False)
+    ]
     indexed = [
         (lambda a, b, c, how=how, own=own: a.index_reduce(1, b, c, how, include_self=own), x, index, rand(6, 4))
         for how in ("prod", "mean", "amax", "amin")
@@ -175,6 +178,7 @@ def puts():
         (lambda a, m, v: put(a, (None, m), v, accumulate=True), x, rand(6, 7) > 0, torch.tensor([1.5])),
         (torch.masked_scatter, x, x > 0, rand(5, 6, 7)),
         (lambda a, m, v: a.masked_scatter(m, v), x, rand(7) > 0, rand(5, 6, 7)),
+        (lambda a, m: torch.ops.aten.masked_scatter_backward(a, m, [40, 6]), x, x > 0),
         (lambda a, b, c: a.put(b, c, accumulate=True), x, i, rand(3, 4)),
         (lambda a, m, v: put(a, (m,), v), ints(0, 9, 4), torch.tensor([True, False, True, True]), torch.tensor([7, 8, 9])),
     ]

@@ -84,7 +84,10 @@ def bags():
         (with_(bag, mode="mean", padding_idx=3), index, table, offsets),
         *[(with_(bag, mode="mean", padding_idx=padding), index, table, offsets) for padding in (int(index[3]) - 10, -10)],
         *[(with_(bag, mode=mode, include_last_offset=True), index, table, torch.tensor([0, 3, 8])) for mode in ("sum", "mean", "max")],
-        (with_(aten.embedding_dense_backward, num_weights=12, padding_idx=1, scale_grad_by_freq=False), rand(3, 4, 5), ints(0, 12, 3, 4)),
+        *[
+            (with_(aten.embedding_dense_backward, num_weights=12, padding_idx=1, scale_grad_by_freq=by), rand(3, 4, 5), ints(0, 12, 3, 4))
+            for by in (False, True)
+        ],
     ]
 
 

@@ -67,6 +67,28 @@ def test_sizes_that_export_has_no_example_of(compile_and_compare):
         pair.model.run([torch.randn(1)])
 
 
+def test_bounds_that_the_program_gives(compile_and_compare):
+    """A size that is at most what it is cut from has a range from 2 on all the same: one token is decoded."""
+    auto, rand = torch.export.Dim.AUTO, torch.randn
+
+    class Position(torch.nn.Module):
+        def forward(self, table, x):
+            return table[: x.shape[0]] + x
+
+    class Cache(torch.nn.Module):
+        def forward(self, cache, at, x):
+            at = at.item()
+            torch._check(at >= 0)
+            torch._check(at + x.shape[1] <= cache.shape[1])
+            return cache[:, at : at + x.shape[1]] + x
+
+    small = [(rand(16, 4), rand(n, 4)) for n in (1, 0, 16)]
+    compile_and_compare(Position(), (rand(16, 4), rand(3, 4)), ({}, {0: auto}), more_inputs=small)
+    small = [(rand(b, 16, 4), torch.tensor(at), rand(b, n, 4)) for b, at, n in ((1, 0, 1), (3, 14, 1), (2, 3, 0))]
+    shapes = ({0: auto}, {}, {0: auto, 1: auto})
+    compile_and_compare(Cache(), (rand(2, 16, 4), torch.tensor(4), rand(2, 3, 4)), shapes, more_inputs=small)
+
+
 def test_equal_sizes_are_one_symbol(compile_and_compare):
     """Export gives each dimension a symbol and says that they are equal; a wrong size names the input."""
     auto = torch.export.Dim.AUTO

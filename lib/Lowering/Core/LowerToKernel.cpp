@@ -181,6 +181,14 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
            sym::linearize(llvm::to_vector(index), source) == sym::linearize(dims, domain);
   }
 
+  /// Export records no values of numbers that it has put into what uses them.
+  static bool isNumberOfNoUse(torch::CallOp op) {
+    const torch::OpSchema *schema = torch::lookupSchema(op.getTarget());
+    auto isNone = [](Type type) { return isa<NoneType>(type); };
+    return schema && !schema->results.empty() && !schema->mutates() && !op.getUpdates() &&
+           op->getNumResults() > 0 && llvm::all_of(op->getResultTypes(), isNone);
+  }
+
   /// By its own C function, natively, else by a call of the fallback's library.
   LogicalResult lowerCall(torch::CallOp op, KernelBuilder &kernels, RandomSource &random) {
     if (op->hasAttr(torch::symbolAttrName)) {
@@ -189,6 +197,8 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       refuse(op.getTarget(), *kernels.failure, op.getLoc());
       return failure();
     }
+    if (isNumberOfNoUse(op))
+      return success();
     if (op.getUpdates() && succeeded(lowerOutForm(op, kernels, random)))
       return success();
     if (op.getUpdates() && !torch::lookupSchema(op.getTarget()) &&

@@ -299,10 +299,36 @@ static LogicalResult lowerMaskedScatter(Call &call) {
   }));
 }
 
+/// The source's gradient: what stands where the mask is true, one after the other, and zeros for elements that were not used.
+static LogicalResult lowerMaskedScatterBackward(Call &call) {
+  Value gradient = call.tensor(0), mask = call.tensor(1);
+  Type type = elementType(gradient);
+  if (!isMaskType(elementType(mask)) || type != call.resultType())
+    return call.refuse("these dtypes");
+  Exprs shape = shapeOf(gradient);
+  mask = call.kernels.expand(mask, shape);
+  Value before = countTrueBefore(call, mask);
+  ScatterSpec spec;
+  spec.targets = {sym::product(call.resultShape())};
+  spec.places = shape;
+  auto init = [&](BodyBuilder &body) { return body.constant(type, 0); };
+  auto update = [&](BodyBuilder &body) {
+    Exprs at = body.dims(1, body.numDims());
+    Element number = body.read(before, Exprs{sym::linearize(at, shape)});
+    return ScatterSpec::Write{{number}, isTrue(body.read(mask, at)), body.read(gradient, at)};
+  };
+  auto combine = [](Element, Element x) { return x; };
+  spec.init = init;
+  spec.update = update;
+  spec.combine = combine;
+  return call.set(call.kernels.reshape(call.kernels.scatter(spec, type), call.resultShape()));
+}
+
 void lowering::registerIndexPut(LoweringTable &table) {
   table.add({"aten.index_put.default", "aten._unsafe_index_put.default",
              "aten._unsafe_masked_index_put_accumulate.default"},
             lowerIndexPut);
   table.add("aten.put.default", lowerPut);
   table.add("aten.masked_scatter.default", lowerMaskedScatter);
+  table.add("aten.masked_scatter_backward.default", lowerMaskedScatterBackward);
 }

@@ -122,7 +122,7 @@ struct DimScatter {
       Type wide = opmath(type);
       Element by = convert(select(count < one, one, count), wide);
       Element x = convert(body.broadcast(sum), wide);
-      return isFloat(wide) ? x / by : floorDiv(x, by);
+      return isFloat(wide) || isComplex(wide) ? x / by : floorDiv(x, by);
     });
   }
 };

@@ -140,20 +140,39 @@ static LogicalResult lowerEmbeddingBag(Call &call, bool countsFromLast) {
   return call.set(results);
 }
 
+/// How often each of `rows` rows is read, in f64.
+static Value countIndices(Call &call, Value indices, Expr rows) {
+  Type f64 = Float64Type::get(indices.getContext()),
+       i64 = IntegerType::get(indices.getContext(), 64);
+  ScatterSpec spec;
+  spec.targets = {rows};
+  spec.places = shapeOf(indices);
+  auto init = [&](BodyBuilder &body) { return body.constant(f64, 0); };
+  auto update = [&](BodyBuilder &body) {
+    Element index = convert(body.read(indices, body.dims(1, body.numDims())), i64);
+    return ScatterSpec::Write{{index}, {}, body.constant(f64, 1)};
+  };
+  spec.init = init;
+  spec.update = update;
+  spec.combine = addInOpmath;
+  return call.kernels.scatter(spec, f64);
+}
+
 /// The gradient of a table: every row of the gradient is added to the row that was read.
 static LogicalResult lowerEmbeddingDenseBackward(Call &call) {
   Value gradient = call.tensor("grad_output"), indices = call.tensor("indices");
   Type type = elementType(gradient);
   Type i64 = IntegerType::get(type.getContext(), 64);
-  if (call.args.boolean("scale_grad_by_freq"))
-    return call.refuse("scale_grad_by_freq = True");
   Exprs shape = shapeOf(indices), whole = shapeOf(gradient);
   if (!isFloat(type) || !isInt(elementType(indices)) || whole.size() != shape.size() + 1)
     return call.refuse("these dtypes or ranks");
-  Expr padding = call.args.symInt("padding_idx");
+  Expr padding = call.args.symInt("padding_idx"), rows = call.args.symInt("num_weights");
+  Value counts;
+  if (call.args.boolean("scale_grad_by_freq"))
+    counts = countIndices(call, indices, rows);
   ScatterSpec spec;
   spec.batch = {whole.back()};
-  spec.targets = {call.args.symInt("num_weights")};
+  spec.targets = {rows};
   spec.places = shape;
   spec.perm = {1, 0};
   auto init = [&](BodyBuilder &body) { return body.constant(type, 0); };
@@ -161,7 +180,12 @@ static LogicalResult lowerEmbeddingDenseBackward(Call &call) {
     Exprs at = body.dims(2, body.numDims());
     Element index = convert(body.read(indices, at), i64);
     at.push_back(body.dim(0));
-    return ScatterSpec::Write{{index}, index != body.index(padding), body.read(gradient, at)};
+    Element x = body.read(gradient, at);
+    if (counts) {
+      Element count = body.read(counts, Indices{index});
+      x = x * convert(count.constant(1) / count, type);
+    }
+    return ScatterSpec::Write{{index}, index != body.index(padding), x};
   };
   spec.init = init;
   spec.update = update;

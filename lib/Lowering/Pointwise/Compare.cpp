@@ -234,15 +234,18 @@ void lowering::registerCompare(LoweringTable &table) {
       {"bitwise_xor", "__xor__", bitXor, true},
   };
   for (const Bitwise &op : bitwises)
-    for (StringRef overload : {".Tensor", ".Scalar"}) {
+    for (StringRef overload : {".Tensor", ".Scalar", ".Scalar_Tensor"}) {
       table.add(("aten." + op.name + overload).str(), bitwise(op.compute, op.takesBool));
-      table.add(("aten." + op.operatorName + overload).str(), bitwise(op.compute, op.takesBool));
+      if (overload != ".Scalar_Tensor")
+        table.add(("aten." + op.operatorName + overload).str(), bitwise(op.compute, op.takesBool));
     }
   table.add({"aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar",
-             "aten.__lshift__.Tensor", "aten.__lshift__.Scalar"},
+             "aten.bitwise_left_shift.Scalar_Tensor", "aten.__lshift__.Tensor",
+             "aten.__lshift__.Scalar"},
             bitwise(shiftLeft, false));
   table.add({"aten.bitwise_right_shift.Tensor", "aten.bitwise_right_shift.Tensor_Scalar",
-             "aten.__rshift__.Tensor", "aten.__rshift__.Scalar"},
+             "aten.bitwise_right_shift.Scalar_Tensor", "aten.__rshift__.Tensor",
+             "aten.__rshift__.Scalar"},
             bitwise(shiftRight, false));
   table.add("aten.bitwise_not.default", lowerBitwiseNot);
 
