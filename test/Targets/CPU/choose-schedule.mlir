@@ -570,9 +570,10 @@ kernel.func @even_blocks(%x: tensor<300x256xf32>, %w: tensor<2x256x32xf32>) -> t
 
 // -----
 
-// Each block of rows would read all of the weights, which no cache holds: a row of two tiles each, not of one, beside more blocks of columns.
+// Each block of rows would read all of the weights, which no cache holds: all rows are one, beside blocks of a panel each. The sum is cut such that a
+// piece of a panel leaves room in level 2 cache.
 // CHECK-LABEL: kernel.func @small_image
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 28, {{.*}}lhs = window, epilogue = memory, prefetch = l2, tile_axes = 2, block_axes = 2>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 56, block_columns = 32, block_sums = 512, lhs = window, epilogue = memory, prefetch = l2, tile_axes = 2, block_axes = 2>
 kernel.func @small_image(%x: tensor<7x7x512xf32>, %w: tensor<16x4608x32xf32>) -> tensor<7x7x512xf32> {
   %y = kernel.contract batch [] m [7, 7] n [512] k [3, 3, 512] panel 32 lhs {
     %i = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1) bounds [7, 7]
