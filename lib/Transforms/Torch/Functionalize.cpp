@@ -122,7 +122,7 @@ void Functionalizer::visitSharing(CallOp call) {
   if (decision.sharing == Sharing::Copy)
     aliases.addCopy(call, source, std::move(decidedBy));
   else
-    aliases.addViews(call, source, decision.sharing == Sharing::View, std::move(decidedBy));
+    aliases.addViews(call, source, decision.sharing == Sharing::View, decidedBy);
 }
 
 /// A call that writes its first argument becomes one of `functional`.

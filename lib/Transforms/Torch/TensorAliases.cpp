@@ -50,14 +50,14 @@ FailureOr<Value> TensorAliases::getCurrent(Value value, Operation *user) {
 }
 
 /// The view call again, of another tensor.
-Value TensorAliases::repeat(ViewStep step, Value source) {
+Value TensorAliases::repeat(const ViewStep &step, Value source) {
   auto clone = cast<CallOp>(builder.clone(*step.call));
   clone->setOperand(0, source);
   clone.removeDefinesAttr(); // the first one has
   return clone->getResult(step.result);
 }
 
-void TensorAliases::addViews(CallOp call, Value source, bool certain, Conditions decidedBy) {
+void TensorAliases::addViews(CallOp call, Value source, bool certain, const Conditions &decidedBy) {
   Alias &viewed = get(source);
   hasDecisions |= decidedBy.any();
   for (unsigned i = 0; i < call->getNumResults(); ++i) {

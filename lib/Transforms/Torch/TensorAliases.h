@@ -86,7 +86,7 @@ public:
   mlir::FailureOr<mlir::Value> getCurrent(mlir::Value value, mlir::Operation *user);
 
   /// The results of `call` are views of `source`, which `decidedBy` decides.
-  void addViews(CallOp call, mlir::Value source, bool certain, Conditions decidedBy = {});
+  void addViews(CallOp call, mlir::Value source, bool certain, const Conditions &decidedBy = {});
   /// The result of `call` is a copy of `source`, which `decidedBy` decides.
   void addCopy(CallOp call, mlir::Value source, Conditions decidedBy);
 
@@ -108,7 +108,7 @@ public:
 
 private:
   Storage *addStorage(mlir::Value base);
-  mlir::Value repeat(ViewStep step, mlir::Value source);
+  mlir::Value repeat(const ViewStep &step, mlir::Value source);
   mlir::Value undo(const Alias &alias, mlir::Value value, mlir::StringRef *obstacle = nullptr);
   mlir::LogicalResult cutAtUncertainStep(Alias &alias, CallOp call);
   std::pair<llvm::SmallPtrSet<Storage *, 4>, Conditions> getDecidedCopies(Storage *storage);
