@@ -166,38 +166,38 @@ Expected<Expr> Importer::readFloats(StringRef text, InputLookup inputs,
   return floats->toIntegers(leaves[0], {bound("min"), bound("max")});
 }
 
-void Importer::widenBoundedRange(Expr condition) {
+void Importer::widenBoundedRanges(InputLookup inputs) {
   auto ranges = (*module)->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
   if (!ranges)
     return;
   sym::Assumptions known;
   kernel::addSymbolRanges(*module, known);
-  for (Expr symbol : inputSizes()) {
-    Expr bound = condition + symbol;
-    if (symbol.kind() != sym::Kind::Symbol || !condition.dependsOn(symbol) ||
-        bound.dependsOn(symbol))
-      continue;
-    auto range = ranges.getAs<DictionaryAttr>(symbol.symbolName());
-    NamedAttrList widened(range);
-    std::optional<int64_t> max = known.rangeOf(bound).max;
-    if (!range || !max || range.get("min") != builder.getI64IntegerAttr(2) ||
-        range.get("max") != builder.getI64IntegerAttr(*max))
-      continue;
-    widened.set("min", builder.getI64IntegerAttr(0));
-    NamedAttrList all(ranges);
-    all.set(symbol.symbolName(), widened.getDictionary(&context));
-    ranges = all.getDictionary(&context);
-  }
-  (*module)->setAttr(torch::symbolsAttrName, ranges);
-}
+  SmallVector<Expr> candidates;
+  for (Expr size : inputSizes())
+    if (sym::Range range = known.rangeOf(size);
+        size.kind() == sym::Kind::Symbol && range.min == 2 && range.max)
+      candidates.push_back(size);
+  if (candidates.empty())
+    return;
 
-void Importer::widenBoundedRanges(InputLookup inputs) {
+  NamedAttrList widened(ranges);
+  auto widenAll = [&](Expr condition) {
+    for (Expr symbol : candidates) {
+      Expr bound = condition + symbol;
+      if (!condition.dependsOn(symbol) || bound.dependsOn(symbol) ||
+          known.rangeOf(bound).max != known.rangeOf(symbol).max)
+        continue;
+      NamedAttrList range(ranges.getAs<DictionaryAttr>(symbol.symbolName()));
+      range.set("min", builder.getI64IntegerAttr(0));
+      widened.set(symbol.symbolName(), range.getDictionary(&context));
+    }
+  };
   for (const std::string &text : program.guardsCode) {
     Expected<Expr> condition = symbols.readCondition(text, inputs);
     if (condition)
-      widenBoundedRange(*condition);
+      widenAll(*condition);
     else
-      consumeError(condition.takeError());
+      consumeError(condition.takeError()); // it may be one of floats
   }
   module->getBody()->walk([&](torch::CallOp call) {
     ArrayRef<Attribute> args = call.getArgs().getValue();
@@ -208,8 +208,9 @@ void Importer::widenBoundedRanges(InputLookup inputs) {
       return check && check.getTarget().starts_with("aten._assert_scalar");
     });
     if (right && isAsserted && call.getTarget() == "_operator.le")
-      widenBoundedRange(Expr(right.getInt()) - left.getValue());
+      widenAll(Expr(right.getInt()) - left.getValue());
   });
+  (*module)->setAttr(torch::symbolsAttrName, widened.getDictionary(&context));
 }
 
 Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {

@@ -72,7 +72,6 @@ private:
   llvm::DenseSet<sym::Expr> inputSizes();
   /// A range [2, max] whose end a guard or an assertion gives is one that export was not told, and its start is export's own.
   void widenBoundedRanges(InputLookup inputs);
-  void widenBoundedRange(sym::Expr condition);
   static bool dependsOnlyOn(sym::Expr expr, const llvm::DenseSet<sym::Expr> &symbols);
   llvm::Expected<sym::Expr> readFloats(llvm::StringRef text, InputLookup inputs,
                                        const llvm::DenseSet<sym::Expr> &used,

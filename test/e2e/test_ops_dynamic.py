@@ -162,6 +162,17 @@ def test_half_heads_of_unknown_size(compile_model, dtype):
     assert (compiled.model(x) == nearest).float().mean() > 0.99
 
 
+def test_heads_without_features(compile_and_compare):
+    """Their scores are zeros, and the result a mean."""
+
+    class Attention(torch.nn.Module):
+        def forward(self, x, y):
+            return F.scaled_dot_product_attention(x, x, y)
+
+    few = [(torch.randn(1, 2, 3, n), torch.randn(1, 2, 3, 4)) for n in (5, 1, 0)]
+    compile_and_compare(Attention(), few[0], ({3: AUTO}, {}), more_inputs=few[1:], **CLOSE)
+
+
 @pytest.mark.parametrize("antialias", [False, True])
 def test_bytes_of_unknown_size(compile_and_compare, antialias):
     """Weights of 16 bits, whose number of fractional bits is found in the run: exact."""

@@ -15,9 +15,10 @@ def TorchFunctionalize : Pass<"torch-functionalize", "::mlir::ModuleOp"> {
     New values of inputs and buffers become results with `torch.mutates`. An operator without a
     functional form gets `updates`: it writes to copies and returns those. Writes through views that
     cannot be undone are refused. Strides that export recorded decide which calls of `reshape` and
-    the like are views; where that, or an operator such as `as_strided`, makes a difference to the results,
-    inputs on whose strides it depends get `torch.check_strides`. Symbolic strides that decide nothing are
-    refused.
+    the like are views, for sizes from two on if sizes of one leave it open; where that, or an operator
+    such as `as_strided`, makes a difference to the results, inputs on whose strides it depends get
+    `torch.check_strides`, and ranges of such sizes in `sym.symbols` begin at two. Symbolic strides that
+    decide nothing are refused.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }

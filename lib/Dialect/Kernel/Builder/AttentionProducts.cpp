@@ -20,7 +20,9 @@ static Value makeScores(KernelBuilder &kernels, const AttentionSpec &spec,
   auto finish = [&](BodyBuilder &body, Element sum) {
     Element factor = sum.constant(scale.value_or(0));
     if (!scale) {
-      Element size = convert(body.index(spec.d), Float64Type::get(wide.getContext()));
+      // Scores without features are zero.
+      Expr features = Expr::max(spec.d, Expr(1));
+      Element size = convert(body.index(features), Float64Type::get(wide.getContext()));
       factor = convert(rsqrt(size), sum.type());
     }
     Element score = sum * factor;
