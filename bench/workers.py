@@ -7,7 +7,7 @@ import time
 
 from peers import Unavailable
 
-SETTLE = 0.02  # seconds before a turn: the threads of the process before may still be spinning
+SETTLE = 0.1  # seconds before a turn: the threads of the process before may still be spinning, those of ONNX Runtime 1.32 for 60 ms
 
 
 class Worker:
