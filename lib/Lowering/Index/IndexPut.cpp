@@ -317,10 +317,8 @@ static LogicalResult lowerMaskedScatterBackward(Call &call) {
     Element number = body.read(before, Exprs{sym::linearize(at, shape)});
     return ScatterSpec::Write{{number}, isTrue(body.read(mask, at)), body.read(gradient, at)};
   };
-  auto combine = [](Element, Element x) { return x; };
   spec.init = init;
   spec.update = update;
-  spec.combine = combine;
   return call.set(call.kernels.reshape(call.kernels.scatter(spec, type), call.resultShape()));
 }
 

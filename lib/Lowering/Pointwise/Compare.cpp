@@ -233,12 +233,12 @@ void lowering::registerCompare(LoweringTable &table) {
       {"bitwise_or", "__or__", bitOr, true},
       {"bitwise_xor", "__xor__", bitXor, true},
   };
-  for (const Bitwise &op : bitwises)
-    for (StringRef overload : {".Tensor", ".Scalar", ".Scalar_Tensor"}) {
+  for (const Bitwise &op : bitwises) {
+    for (StringRef overload : {".Tensor", ".Scalar", ".Scalar_Tensor"})
       table.add(("aten." + op.name + overload).str(), bitwise(op.compute, op.takesBool));
-      if (overload != ".Scalar_Tensor")
-        table.add(("aten." + op.operatorName + overload).str(), bitwise(op.compute, op.takesBool));
-    }
+    for (StringRef overload : {".Tensor", ".Scalar"})
+      table.add(("aten." + op.operatorName + overload).str(), bitwise(op.compute, op.takesBool));
+  }
   table.add({"aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar",
              "aten.bitwise_left_shift.Scalar_Tensor", "aten.__lshift__.Tensor",
              "aten.__lshift__.Scalar"},

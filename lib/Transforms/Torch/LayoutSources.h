@@ -15,9 +15,9 @@ public:
 
   /// A bit for each argument of the function.
   llvm::SmallBitVector of(mlir::Value value) const { return sources.lookup(value); }
-  llvm::SmallBitVector none() const { return llvm::SmallBitVector(numArguments); }
 
 private:
+  llvm::SmallBitVector none() const { return llvm::SmallBitVector(numArguments); }
   void add(mlir::Operation *op);
 
   unsigned numArguments;

@@ -22,7 +22,7 @@ public:
   /// in `fromTwo`, of which there are as few as decide.
   ViewDecision decide(CallOp call, llvm::SmallBitVector &fromTwo) const;
 
-  /// Makes two the least size of these symbols in `torch.symbols`.
+  /// Makes two the least size of these symbols in `sym.symbols`.
   void exclude(const llvm::SmallBitVector &chosen);
 
 private:
