@@ -1,18 +1,12 @@
 """Schedules that are measured beside those that are reckoned, and what measuring them takes."""
 
-import statistics
 import tempfile
 
 import peers
 import table
-from workers import Worker, interleave
+from workers import Worker, interleave, lower_quartile
 
 CORES = 2
-
-
-def _quartile(times):
-    """The lower one: whatever else runs on the machine only adds to a time."""
-    return statistics.quantiles(times, n=4)[0]
 
 
 def measure(options):
@@ -35,7 +29,7 @@ def measure(options):
             for kind, path in paths.items():
                 workers[kind] = Worker([peers.host("kiln"), path, folder / "inputs.bin", 1], 1, cpu=True)
             interleave(workers, options.seconds)
-            runs = {kind: _quartile(worker.times) for kind, worker in workers.items()}
+            runs = {kind: lower_quartile(worker.times) for kind, worker in workers.items()}
         finally:
             for worker in workers.values():
                 worker.close()

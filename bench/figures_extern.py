@@ -9,7 +9,7 @@ import numpy
 
 import peers
 import table
-from workers import Worker, interleave
+from workers import Worker, interleave, lower_quartile
 
 EXTERN = "--extern=onednn{elsewhere=true}"
 SYSTEMS = ["own", "generated", "onednn"]
@@ -119,14 +119,14 @@ def _measure(contract, seconds):
             except peers.Unavailable as error:
                 print(f"   {' '.join(map(str, contract))}: no {system}: {error}", flush=True)
         interleave(running, seconds, rounds=6)
-        return {system: min(worker.times) for system, worker in running.items()}
+        return {system: lower_quartile(worker.times) for system, worker in running.items()}
     finally:
         for worker in running.values():
             worker.close()
 
 
 def measure(options):
-    """Least seconds of CPU time of each system for each contract of the models, by its description."""
+    """Lower quartile of the seconds of CPU time of each system for each contract of the models, by its description."""
     _host()
     where = {}
     for name in options.models:

@@ -62,6 +62,10 @@ def test_torch_compile(tiny, tmp_path):
     worker.close()
 
 
+def test_cpu_time_that_stands_still():
+    assert workers.lower_quartile([0.0, *[2.0] * 8, 5.0]) == 2.0
+
+
 @pytest.mark.skipif(not (BUILD / "lib" / "libkiln_onednn.so").exists(), reason="built without oneDNN")
 def test_own_contracts(tiny):
     """The first contract of the tiny MLP by Kiln, by its generator for oneDNN, and by oneDNN itself."""
