@@ -1,6 +1,6 @@
 // Guards, the assumptions of export about the inputs: Python conditions on their sizes, strides and
 // values.
-#include "FloatCondition.h"
+#include "FloatExpr.h"
 #include "Importer.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/OpSchema.h"
@@ -142,7 +142,7 @@ bool Importer::dependsOnlyOn(Expr expr, const llvm::DenseSet<Expr> &symbols) {
 Expected<Expr> Importer::readFloats(StringRef text, InputLookup inputs,
                                     const llvm::DenseSet<Expr> &used, StringRef readable,
                                     Error unreadable) {
-  Expected<FloatCondition> floats = FloatCondition::parse(text, inputs);
+  Expected<FloatExpr> floats = FloatExpr::parse(text, inputs);
   if (!floats)
     return consumeError(floats.takeError()), std::move(unreadable);
   llvm::SetVector<Expr> leaves;

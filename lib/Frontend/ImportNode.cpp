@@ -71,6 +71,10 @@ Expected<Importer::Result> Importer::tensorResult(const TensorRef &ref) {
   Expected<const TensorMeta *> meta = metaOf(ref.name);
   if (!meta)
     return meta.takeError();
+  for (const SymInt &size : (*meta)->sizes)
+    if (auto *text = std::get_if<ExprText>(&size);
+        text && isFromFloats(text->text) && sizesFromFloats.insert(text->text).second)
+      defineFloatSizes(text->text);
   Expected<RankedTensorType> type = tensorType(**meta);
   if (!type)
     return type.takeError();

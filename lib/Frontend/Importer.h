@@ -76,9 +76,12 @@ private:
   llvm::Expected<sym::Expr> readFloats(llvm::StringRef text, InputLookup inputs,
                                        const llvm::DenseSet<sym::Expr> &used,
                                        llvm::StringRef readable, llvm::Error unreadable);
-  // ImportFloatGuard.cpp
+  // ImportFloats.cpp
   /// Has the program assert the condition when it runs; not if something in it has no operator.
-  bool assertFloats(const class FloatCondition &condition, llvm::StringRef text);
+  bool assertFloats(const class FloatExpr &condition, llvm::StringRef text);
+  /// Has the program compute those parts of a size's text that are rounded from floats and are no
+  /// integer expression, here; each is read as a symbol from now on.
+  void defineFloatSizes(llvm::StringRef text);
   llvm::Error importGuards(const llvm::DenseSet<sym::Expr> &used);
 
   /// The value of a graph's output, made into one if it is a number.

@@ -16,6 +16,18 @@ static constexpr int64_t maxScaled = 1 << 16;
 
 static bool isWordChar(char c) { return isAlnum(c) || c == '_'; }
 
+StringRef kiln::frontend::firstCall(StringRef text) {
+  size_t length = text.take_while(isWordChar).size();
+  unsigned open = 0;
+  for (; length < text.size(); ++length) {
+    open += text[length] == '(';
+    open -= text[length] == ')';
+    if (!open)
+      break;
+  }
+  return text.take_front(length + 1);
+}
+
 //===-- Pieces --------------------------------------------------------------------------------===//
 
 bool SymParser::fail(const Twine &message) {
@@ -213,18 +225,11 @@ bool SymParser::atom(Value &result, unsigned depth) {
 
 /// A call whose whole text has been given a meaning.
 bool SymParser::consumeDefined(Quotient &result) {
-  size_t length = rest.take_while(isWordChar).size();
-  unsigned open = 0;
-  for (; length < rest.size(); ++length) {
-    open += rest[length] == '(';
-    open -= rest[length] == ')';
-    if (!open)
-      break;
-  }
-  auto found = defined->find(rest.take_front(length + 1));
+  StringRef call = firstCall(rest);
+  auto found = defined->find(call);
   if (found == defined->end())
     return false;
-  rest = rest.drop_front(length + 1).ltrim();
+  rest = rest.drop_front(call.size()).ltrim();
   result = {found->second};
   return true;
 }

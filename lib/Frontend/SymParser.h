@@ -15,6 +15,9 @@ Failure readInputProperty(llvm::StringRef &rest, InputProperty &property);
 /// none.
 llvm::StringRef consumeRelation(llvm::StringRef &rest);
 
+/// The call that the text begins with, up to its closing parenthesis; or the word.
+llvm::StringRef firstCall(llvm::StringRef text);
+
 class SymParser {
 public:
   /// With `inputs`: Python text about them.

@@ -3,7 +3,7 @@
 // expression. With a third field, `guard`, it is a Python condition on an input x, whose sizes are
 // s0, s1, … and whose strides are t0, t1, …, and on a number n; the output is 1 where it holds.
 // With `floats` it is one on n alone, evaluated for the numbers around it.
-#include "Frontend/FloatCondition.h"
+#include "Frontend/FloatExpr.h"
 #include "kiln/Frontend/SymExpr.h"
 #include "llvm/ADT/SmallVector.h"
 #include <iostream>
@@ -13,7 +13,7 @@ using namespace kiln;
 
 static llvm::Expected<sym::Expr> readFloats(llvm::StringRef text, frontend::InputLookup lookup,
                                             int64_t value) {
-  auto condition = frontend::FloatCondition::parse(text, lookup);
+  auto condition = frontend::FloatExpr::parse(text, lookup);
   if (!condition)
     return condition.takeError();
   return condition->toIntegers(sym::Expr::symbol("n"), {value - 2, value + 2});

@@ -137,6 +137,39 @@ def test_number_of_elements(compile_model):
         compiled.check((torch.randn(sizes),), 0, 0)
 
 
+class RoundedProducts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+
+    def forward(self, x, y):
+        smaller, again = F.interpolate(x, scale_factor=0.7), F.interpolate(x * 2, scale_factor=0.7, mode="bilinear")
+        twice = F.interpolate(smaller, scale_factor=(0.29, 1.9), mode="bilinear")
+        steps = torch.arange(0.5, y.shape[0], 0.7)
+        return smaller + again, self.conv(smaller), twice, smaller.flatten(1).sum(1), steps * 2, torch.cat([steps, y])
+
+
+def test_rounded_products(compile_model):
+    """No fraction rounds as 0.7 in floats does: 0.7 of 10 is 7.0. Such sizes are computed when the model runs."""
+    auto = torch.export.Dim.AUTO
+    dynamic = {"x": {0: auto, 2: auto, 3: auto}, "y": {0: auto}}
+    compiled = compile_model(RoundedProducts(), (torch.randn(2, 3, 10, 11), torch.randn(5)), dynamic_shapes=dynamic)
+    for batch, height, width, length in [(1, 10, 10, 8), (2, 20, 30, 15), (3, 100, 70, 1), (2, 13, 6, 600)]:
+        compiled.check((torch.randn(batch, 3, height, width), torch.randn(length)), rtol=1e-4, atol=2e-5)
+
+
+class Product(torch.nn.Module):
+    def forward(self, x):
+        return torch.arange(0.1 * x.shape[0] * x.shape[1]) + x.sum()
+
+
+def test_product_of_three_floats():
+    """sympy has sorted the factors, and they round differently in another order."""
+    program = torch.export.export(Product(), (torch.randn(5, 6),), dynamic_shapes={"x": {0: Dim.AUTO, 1: Dim.AUTO}})
+    with pytest.raises(kiln.KilnError, match="(?s)node 'arange'.*cannot read expression .*Mul"):
+        kiln.compile(program)
+
+
 def test_antialiased_ties(check_calls):
     check_calls(lambda x: F.interpolate(x, (5, 5), mode="bilinear", antialias=True), torch.randn(7, 5, 13, 21), torch.randn(1, 2, 13, 21))
 

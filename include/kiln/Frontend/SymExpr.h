@@ -23,7 +23,7 @@
 // and other real functions, symbolic exponents and shift counts, infinities.
 //
 // A size of those kinds gets a symbol, which the program computes; see `define`. A guard of those
-// kinds is read by FloatCondition.
+// kinds is read by FloatExpr.
 //
 // Guards are Python conditions on inputs, `L['x'].size()[0] != 1 and L['n'] <= 8`; what they become
 // is an expression that is at least zero where the guard and what it was read under hold.

@@ -1,7 +1,8 @@
-// The text of conditions that compute with floats: Python's expressions, by precedence.
-#include "FloatCondition.h"
+// The text of expressions that compute with floats: Python's, by precedence, and sympy's calls.
+#include "FloatExpr.h"
 #include "SymParser.h"
 #include "llvm/ADT/StringExtras.h"
+#include <cmath>
 
 using namespace llvm;
 using namespace kiln;
@@ -10,25 +11,27 @@ using sym::Expr;
 
 namespace kiln::frontend {
 
-class FloatConditionParser {
+class FloatExprParser {
 public:
-  FloatConditionParser(StringRef text, InputLookup inputs) : rest(text), inputs(inputs) {}
+  /// One of `inputs`, for Python's text, and `integers`, for sympy's, is not null.
+  FloatExprParser(StringRef text, InputLookup inputs, FloatExpr::IntegerLookup integers)
+      : rest(text), inputs(inputs), integers(integers) {}
 
-  Expected<FloatCondition> parse() {
+  Expected<FloatExpr> parse() {
     unsigned root;
     if (rest.size() > SymExprReader::maxTextLength)
-      return createStringError("condition is too long");
+      return createStringError("expression is too long");
     if (!select(root, 0) || !rest.empty())
       return createStringError(error.empty() ? "unexpected '" + rest.take_front(12) + "'"
                                              : Twine(error));
-    if (result.nodes.size() > FloatCondition::maxNodes)
-      return createStringError("condition is too long");
+    if (result.nodes.size() > FloatExpr::maxNodes)
+      return createStringError("expression is too long");
     result.root = root;
     return std::move(result);
   }
 
 private:
-  using Op = FloatCondition::Op;
+  using Op = FloatExpr::Op;
   static constexpr unsigned maxNesting = 100;
 
   bool fail(const Twine &message) {
@@ -180,6 +183,8 @@ private:
   }
 
   bool atom(unsigned &node, unsigned depth) {
+    if (integers)
+      return sympyCall(node, depth);
     if (consume("("))
       return select(node, depth + 1) && expect(")");
     if (!rest.empty() && (isDigit(rest[0]) || rest[0] == '.'))
@@ -199,6 +204,28 @@ private:
     return call(name, node, depth);
   }
 
+  bool sympyCall(unsigned &node, unsigned depth) {
+    if (depth > maxNesting)
+      return fail("nested too deeply");
+    if (consume("Float('")) {
+      node = add(Op::Float, {});
+      FloatExpr::Number &number = result.nodes[node].constant;
+      number.isFloat = true;
+      auto [digits, precision] = rest.split('\'');
+      rest = precision.drop_until([](char c) { return c == ')'; });
+      bool isNumber = !digits.getAsDouble(number.real) && std::isfinite(number.real);
+      return isNumber ? expect(")") : fail("a float that is not a number");
+    }
+    StringRef text = firstCall(rest);
+    if (std::optional<Expr> expr = integers(text)) {
+      rest = rest.drop_front(text.size()).ltrim();
+      return leaf(*expr, node);
+    }
+    StringRef name = text.take_until([](char c) { return c == '('; });
+    rest = rest.drop_front(name.size());
+    return call(name, node, depth);
+  }
+
   bool literal(unsigned &node) {
     size_t length = 0;
     while (length < rest.size() &&
@@ -209,7 +236,7 @@ private:
     rest = rest.drop_front(length).ltrim();
     bool isInteger = all_of(digits, isDigit);
     node = add(isInteger ? Op::Integer : Op::Float, {});
-    FloatCondition::Number &number = result.nodes[node].constant;
+    FloatExpr::Number &number = result.nodes[node].constant;
     number.isFloat = !isInteger;
     if (isInteger ? digits.getAsInteger(10, number.integer) : digits.getAsDouble(number.real))
       return fail("'" + digits + "' is not a number");
@@ -221,25 +248,65 @@ private:
     if (Failure failure = readInputProperty(rest, property))
       return fail(failure);
     std::optional<Expr> expr = inputs(property);
-    if (!expr)
-      return fail("no such input");
+    return expr ? leaf(*expr, node) : fail("no such input");
+  }
+
+  bool leaf(Expr expr, unsigned &node) {
+    if (std::optional<int64_t> constant = expr.constant()) {
+      node = add(Op::Integer, {});
+      result.nodes[node].constant.integer = *constant;
+      return true;
+    }
     node = add(Op::Input, {});
-    result.nodes[node].input = llvm::find(result.inputs, *expr) - result.inputs.begin();
+    result.nodes[node].input = llvm::find(result.inputs, expr) - result.inputs.begin();
     if (result.nodes[node].input == result.inputs.size())
-      result.inputs.push_back(*expr);
+      result.inputs.push_back(expr);
     return true;
   }
 
   bool call(StringRef name, unsigned &node, unsigned depth) {
-    static constexpr std::pair<StringLiteral, Op> functions[] = {
-        {"trunc", Op::Trunc},       {"int", Op::Trunc},      {"floor", Op::Floor},
-        {"ceil", Op::Ceil},         {"round", Op::Round},    {"float", Op::ToFloat},
-        {"sym_float", Op::ToFloat}, {"abs", Op::Abs},        {"sqrt", Op::Sqrt},
-        {"sym_sqrt", Op::Sqrt},     {"_sym_sqrt", Op::Sqrt}, {"exp", Op::Exp},
-        {"log", Op::Log},           {"log2", Op::Log2},      {"min", Op::Min},
-        {"max", Op::Max},           {"sym_min", Op::Min},    {"sym_max", Op::Max}};
+    constexpr unsigned any = 0; // a fold of two and more
+    struct Function {
+      StringLiteral name;
+      Op op;
+      unsigned arity = 1;
+    };
+    static constexpr Function functions[] = {// Python's
+                                             {"trunc", Op::Trunc},
+                                             {"int", Op::Trunc},
+                                             {"floor", Op::Floor},
+                                             {"ceil", Op::Ceil},
+                                             {"round", Op::Round},
+                                             {"float", Op::ToFloat},
+                                             {"sym_float", Op::ToFloat},
+                                             {"abs", Op::Abs},
+                                             {"sqrt", Op::Sqrt},
+                                             {"sym_sqrt", Op::Sqrt},
+                                             {"_sym_sqrt", Op::Sqrt},
+                                             {"exp", Op::Exp},
+                                             {"log", Op::Log},
+                                             {"log2", Op::Log2},
+                                             {"min", Op::Min, any},
+                                             {"max", Op::Max, any},
+                                             {"sym_min", Op::Min, any},
+                                             {"sym_max", Op::Max, any},
+                                             // sympy's
+                                             {"TruncToInt", Op::Trunc},
+                                             {"FloorToInt", Op::Floor},
+                                             {"CeilToInt", Op::Ceil},
+                                             {"RoundToInt", Op::Round},
+                                             {"ToFloat", Op::ToFloat},
+                                             {"Abs", Op::Abs},
+                                             {"OpaqueUnaryFn_sqrt", Op::Sqrt},
+                                             {"Min", Op::Min, any},
+                                             {"Max", Op::Max, any},
+                                             {"Add", Op::Add, 2},
+                                             {"Mul", Op::Mul, 2},
+                                             {"FloatTrueDiv", Op::Div, 2},
+                                             {"IntTrueDiv", Op::Div, 2},
+                                             {"FloatPow", Op::Pow, 2}};
     const auto *function =
-        find_if(functions, [&](const auto &entry) { return entry.first == name; });
+        find_if(functions, [&](const auto &entry) { return entry.name == name; });
     if (function == std::end(functions) || !consume("("))
       return fail("'" + name + "' is not known");
     SmallVector<unsigned> args;
@@ -249,23 +316,31 @@ private:
     } while (consume(","));
     if (!expect(")"))
       return false;
-    bool isFold = function->second == Op::Min || function->second == Op::Max;
-    if (isFold ? args.size() < 2 : args.size() != 1)
+    if (function->arity == any ? args.size() < 2 : args.size() != function->arity)
       return fail(name + ": wrong number of arguments");
-    node = isFold ? args[0] : add(function->second, args);
+    if (function->arity != any) {
+      node = add(function->op, args);
+      return true;
+    }
+    node = args[0];
     for (unsigned arg : ArrayRef(args).drop_front())
-      node = add(function->second, {node, arg});
+      node = add(function->op, {node, arg});
     return true;
   }
 
   StringRef rest;
   InputLookup inputs;
-  FloatCondition result;
+  FloatExpr::IntegerLookup integers;
+  FloatExpr result;
   std::string error;
 };
 
-Expected<FloatCondition> FloatCondition::parse(StringRef text, InputLookup inputs) {
-  return FloatConditionParser(text, inputs).parse();
+Expected<FloatExpr> FloatExpr::parse(StringRef text, InputLookup inputs) {
+  return FloatExprParser(text, inputs, nullptr).parse();
+}
+
+Expected<FloatExpr> FloatExpr::parseSize(StringRef text, IntegerLookup integers) {
+  return FloatExprParser(text, nullptr, integers).parse();
 }
 
 } // namespace kiln::frontend

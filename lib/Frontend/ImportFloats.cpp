@@ -1,12 +1,14 @@
-// Guards that compute with floats of several sizes: calls of Python's operators at the start of the
-// program, and an assertion.
-#include "FloatCondition.h"
+// What is computed with floats when the program runs, by calls of Python's operators: guards on
+// several sizes, at the start of the program and with an assertion, and sizes.
+#include "FloatExpr.h"
 #include "Importer.h"
+#include "SymParser.h"
 
 using namespace mlir;
 using namespace llvm;
 using namespace kiln;
 using namespace kiln::frontend;
+using sym::Expr;
 
 namespace {
 
@@ -17,26 +19,26 @@ struct Known {
   Type type; // i64, f64 or i1
 };
 
-class GuardBuilder {
+class FloatBuilder {
 public:
-  using Op = FloatCondition::Op;
+  using Op = FloatExpr::Op;
 
-  explicit GuardBuilder(OpBuilder &builder)
-      : builder(builder), loc(NameLoc::get(builder.getStringAttr("guards"))) {}
+  /// The calls are at `loc`, whose name is that of the node that they are part of.
+  FloatBuilder(OpBuilder &builder, NameLoc loc) : builder(builder), loc(loc) {}
 
   /// None for an operator that no call computes.
-  std::optional<Known> build(const FloatCondition &condition) {
+  std::optional<Known> build(const FloatExpr &expr) {
     SmallVector<Known> known;
-    for (const FloatCondition::Node &node : condition.getNodes()) {
+    for (const FloatExpr::Node &node : expr.getNodes()) {
       SmallVector<Known, 3> operands;
       for (unsigned operand : node.operands)
         operands.push_back(known[operand]);
-      std::optional<Known> result = build(condition, node, operands);
+      std::optional<Known> result = build(expr, node, operands);
       if (!result)
         return std::nullopt;
       known.push_back(*result);
     }
-    return known[condition.getRoot()];
+    return known[expr.getRoot()];
   }
 
   void require(Known condition, StringRef text) {
@@ -63,15 +65,15 @@ private:
     if (type)
       types.push_back(RankedTensorType::get({}, type));
     return torch::CallOp::create(builder, loc, types, builder.getStringAttr(target), operands,
-                                 builder.getArrayAttr(attributes), builder.getStringAttr("guards"),
-                                 nullptr, nullptr, nullptr, nullptr);
+                                 builder.getArrayAttr(attributes), loc.getName(), nullptr, nullptr,
+                                 nullptr, nullptr);
   }
 
   Known call(StringRef target, Type type, ArrayRef<Known> args) {
     return {{}, create(target, type, args)->getResult(0), type};
   }
 
-  std::optional<Known> build(const FloatCondition &condition, const FloatCondition::Node &node,
+  std::optional<Known> build(const FloatExpr &expr, const FloatExpr::Node &node,
                              ArrayRef<Known> x) {
     Type i1 = builder.getI1Type();
     auto common = [&](unsigned i, unsigned j) {
@@ -89,8 +91,7 @@ private:
     case Op::Float:
       return Known{builder.getF64FloatAttr(node.constant.real), {}, f64()};
     case Op::Input:
-      return Known{
-          sym::ExprAttr::get(builder.getContext(), condition.leaves()[node.input]), {}, i64()};
+      return Known{sym::ExprAttr::get(builder.getContext(), expr.leaves()[node.input]), {}, i64()};
     case Op::Add:
       return call("_operator.add", common(0, 1), x);
     case Op::Sub:
@@ -148,19 +149,56 @@ private:
   }
 
   OpBuilder &builder;
-  Location loc;
+  NameLoc loc;
 };
 
 } // namespace
 
-bool Importer::assertFloats(const FloatCondition &condition, StringRef text) {
+bool Importer::assertFloats(const FloatExpr &condition, StringRef text) {
   auto main = module->lookupSymbol<func::FuncOp>("main");
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&main.getBody().front());
-  GuardBuilder guards(builder);
+  FloatBuilder guards(builder, NameLoc::get(builder.getStringAttr("guards")));
   std::optional<Known> holds = guards.build(condition);
   if (!holds || !holds->value || !holds->type.isInteger(1))
     return false;
   guards.require(*holds, ("expected " + text).str());
   return true;
+}
+
+void Importer::defineFloatSizes(StringRef text) {
+  auto readable = [&](StringRef part) -> std::optional<Expr> {
+    Expected<Expr> expr = symbols.read(part);
+    if (expr)
+      return correct(*expr);
+    consumeError(expr.takeError());
+    return std::nullopt;
+  };
+  constexpr StringLiteral roundings[] = {"TruncToInt(", "FloorToInt(", "CeilToInt("};
+  // Inner ones first: they begin later.
+  for (size_t at = text.size(); at-- > 0;) {
+    StringRef rest = text.drop_front(at), part = firstCall(rest);
+    if (none_of(roundings, [&](StringRef name) { return rest.starts_with(name); }) ||
+        readable(part))
+      continue;
+    Expected<FloatExpr> size = FloatExpr::parseSize(part, readable);
+    if (!size) {
+      consumeError(size.takeError());
+      continue;
+    }
+    bool areKnown = true;
+    for (Expr leaf : size->leaves())
+      leaf.walkLeaves([&](Expr symbol) { areKnown &= scope->known.contains(symbol); });
+    std::optional<Known> known;
+    if (areKnown)
+      known = FloatBuilder(builder, cast<NameLoc>(location)).build(*size);
+    if (!known || !known->value)
+      continue;
+    Expr symbol = opaqueSymbol(numOpaque++);
+    auto call = known->value.getDefiningOp<torch::CallOp>();
+    call.setDefinesAttr(builder.getStrArrayAttr(symbol.symbolName()));
+    call.setValuesAttr(builder.getArrayAttr(sym::ExprAttr::get(&context, symbol)));
+    learn(symbol);
+    symbols.define(part, symbol);
+  }
 }

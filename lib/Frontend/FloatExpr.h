@@ -1,24 +1,32 @@
-// Python conditions that compute with floats,
-// `math.trunc(torch.sym_float(L['x'].size()[0]) ** 0.5) == 4`.
+// Expressions that compute with floats: Python's conditions,
+// `math.trunc(torch.sym_float(L['x'].size()[0]) ** 0.5) == 4`, and sizes as sympy writes them,
+// `TruncToInt(Mul(Float('0.7', precision=53), ToFloat(Symbol('s0'))))`.
 //
 // A condition on one size is a set of integers. Which ones they are is found out by evaluating it,
 // in doubles as Python does, for each size up to a limit; what is left is one of integers, here
 // 16 <= s0 <= 24. Sizes beyond the limit are taken for ones where it does not hold. A condition on
-// several sizes is evaluated when the model runs.
-#ifndef KILN_LIB_FRONTEND_FLOATCONDITION_H
-#define KILN_LIB_FRONTEND_FLOATCONDITION_H
+// several sizes is evaluated when the model runs, and so is a size.
+#ifndef KILN_LIB_FRONTEND_FLOATEXPR_H
+#define KILN_LIB_FRONTEND_FLOATEXPR_H
 
 #include "kiln/Frontend/SymExpr.h"
 #include <memory>
 
 namespace kiln::frontend {
 
-class FloatCondition {
+class FloatExpr {
 public:
   static constexpr int64_t limit = 1 << 20;
 
   /// Error: the text is not such a condition.
-  static llvm::Expected<FloatCondition> parse(llvm::StringRef text, InputLookup inputs);
+  static llvm::Expected<FloatExpr> parse(llvm::StringRef text, InputLookup inputs);
+
+  /// The integer expression that a part of a size's text is; none if it is not one.
+  using IntegerLookup = llvm::function_ref<std::optional<sym::Expr>(llvm::StringRef text)>;
+
+  /// Error: the text is not such a size, or has a sum or product of more than two floats, whose
+  /// order sympy has not kept.
+  static llvm::Expected<FloatExpr> parseSize(llvm::StringRef text, IntegerLookup integers);
 
   /// The sizes that it computes with.
   llvm::ArrayRef<sym::Expr> leaves() const { return inputs; }
@@ -77,7 +85,7 @@ public:
   unsigned getRoot() const { return root; }
 
 private:
-  friend class FloatConditionParser;
+  friend class FloatExprParser;
   static constexpr unsigned maxNodes = 128;
   std::optional<Number> evaluate(const Node &node, llvm::ArrayRef<int64_t> values,
                                  llvm::ArrayRef<std::optional<Number>> results) const;
@@ -90,4 +98,4 @@ private:
 
 } // namespace kiln::frontend
 
-#endif // KILN_LIB_FRONTEND_FLOATCONDITION_H
+#endif // KILN_LIB_FRONTEND_FLOATEXPR_H

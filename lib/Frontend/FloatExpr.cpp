@@ -1,13 +1,13 @@
 // Evaluation of conditions, in Python's arithmetic.
-#include "FloatCondition.h"
+#include "FloatExpr.h"
 #include <cmath>
 
 using namespace llvm;
 using namespace kiln;
 using namespace kiln::frontend;
 using sym::Expr;
-using Op = FloatCondition::Op;
-using Number = FloatCondition::Number;
+using Op = FloatExpr::Op;
+using Number = FloatExpr::Number;
 
 /// Up to where a double is the integer.
 static constexpr int64_t maxExact = int64_t(1) << 53;
@@ -168,8 +168,8 @@ static std::optional<Number> applyFunction(Op op, Number a) {
 
 static bool isTrue(Number x) { return x.isFloat ? x.real != 0 : x.integer != 0; }
 
-std::optional<Number> FloatCondition::evaluate(const Node &node, ArrayRef<int64_t> values,
-                                               ArrayRef<std::optional<Number>> results) const {
+std::optional<Number> FloatExpr::evaluate(const Node &node, ArrayRef<int64_t> values,
+                                          ArrayRef<std::optional<Number>> results) const {
   auto operand = [&](unsigned i) { return results[node.operands[i]]; };
   switch (node.op) {
   case Op::Integer:
@@ -194,14 +194,14 @@ std::optional<Number> FloatCondition::evaluate(const Node &node, ArrayRef<int64_
 }
 
 /// A condition that raises an exception does not hold.
-bool FloatCondition::holds(ArrayRef<int64_t> values) const {
+bool FloatExpr::holds(ArrayRef<int64_t> values) const {
   SmallVector<std::optional<Number>, 16> results;
   for (const Node &node : nodes)
     results.push_back(evaluate(node, values, results));
   return results[root] && isTrue(*results[root]);
 }
 
-Expected<Expr> FloatCondition::toIntegers(Expr symbol, sym::Range range) const {
+Expected<Expr> FloatExpr::toIntegers(Expr symbol, sym::Range range) const {
   constexpr unsigned maxIntervals = 64;
   SmallVector<std::pair<int64_t, int64_t>> intervals;
   SmallVector<int64_t> values(inputs.size());
