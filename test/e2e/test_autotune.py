@@ -508,8 +508,8 @@ class Products(torch.nn.Module):
         return self.linear(x).relu(), (x * 2) @ y.transpose(0, 1), self.convolution(image)
 
 
-LAYOUTS = {  # of x86-64-v3, whose vectors have 8 lanes and whose panels 16 columns; by whether sizes are open
-    False: ["order = kept, rhs = copied, panel = 32", "lhs = copied, order = kept, rhs = copied, panel = 16", "order = kept, rhs = kept"],
+LAYOUTS = {  # of x86-64-v3, whose vectors have 8 lanes: panels are planned with 16 columns, those of the convolution with 24; by whether sizes are open
+    False: ["order = kept, rhs = copied, panel = 32", "lhs = copied, order = kept, rhs = copied, panel = 24", "order = kept, rhs = kept"],
     True: ["order = kept, rhs = copied", "order = swapped"],
 }
 

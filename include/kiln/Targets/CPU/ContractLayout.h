@@ -258,6 +258,10 @@ std::optional<llvm::SmallVector<std::optional<StageAxis>>> findWindows(kernel::C
 /// Whether the left operand is one read that needs no copy, at least if the columns fill vectors.
 bool readsInPlace(kernel::ContractOp op);
 
+/// Rows that tiles are cut from: those of the last axis. Nothing: the left operand is copied, all rows alike, or their number is
+/// not known.
+std::optional<int64_t> countRowsOfRun(kernel::ContractOp op);
+
 /// The layout with the schedule put in.
 mlir::FailureOr<ContractLayout> getScheduledLayout(kernel::ContractOp op, ContractAttr schedule,
                                                    const codegen::CPUInfo &target);

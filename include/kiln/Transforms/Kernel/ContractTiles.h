@@ -7,20 +7,31 @@
 
 namespace kiln::kernel {
 
-/// The properties of a CPU that the choice needs: elements of the sum in a vector register, and how
-/// many registers there are.
+/// The properties of a CPU that the choice needs: elements of the sum in a vector register, how many
+/// registers there are, and FMAs a cycle and the cycles of one.
 struct ContractTarget {
   int64_t lanes = 16;
   int64_t registers = 32;
+  int64_t fmaUnits = 2, fmaLatency = 4;
 };
 
-/// Columns of a panel for a product of `m` rows and `n` columns: a multiple of `lanes`.
+/// A product of m x k by k x n. Tiles are cut from runs of rows: from all, or for windows from a row of the image.
+struct ContractSize {
+  int64_t m, n, k, run;
+};
+
+/// Columns of a panel for a product with `n` columns: a multiple of `lanes`.
 ///
 /// The tile keeps rows * vectors accumulators, `vectors` registers for the right operand and one
 /// for the left. From about ten rows on, two vectors are best. With fewer rows the tile is wider,
 /// up to eight vectors for one row, so that enough FMAs are under way to hide their latency and the
 /// right operand streams in long runs. There is no more than the columns need.
 int64_t chooseContractPanel(int64_t m, int64_t n, ContractTarget target);
+
+/// Whether three vectors are better than the two that `chooseContractPanel` has chosen for a product by FMAs alone, of a constant
+/// that lies in panels in memory: with 16 registers, unless the last panel would have much that no column fills, tiles for two
+/// divide the rows better, or the sum is short.
+bool isWiderPanelBetter(ContractSize size, ContractTarget target);
 
 /// One width for products that choose `panels` for the same right operand: few rows are hardly
 /// slower in tiles of four vectors (three, with 16 registers), and many are as fast.

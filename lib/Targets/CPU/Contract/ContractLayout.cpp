@@ -392,6 +392,14 @@ bool cpu::readsInPlace(kernel::ContractOp op) {
   return Analysis(op).direct(layout);
 }
 
+std::optional<int64_t> cpu::countRowsOfRun(kernel::ContractOp op) {
+  ContractLayout layout;
+  Analysis analysis(op);
+  if (!analysis.direct(layout) && !analysis.window(layout))
+    return std::nullopt;
+  return layout.rows.back().extent.constant();
+}
+
 FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUInfo &target,
                                               std::optional<LeftOperand> lhs) {
   ContractLayout layout;

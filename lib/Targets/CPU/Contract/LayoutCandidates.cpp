@@ -40,7 +40,7 @@ SmallVector<Attribute> cpu::enumerateLayouts(ContractOp contract, const codegen:
     std::optional<int64_t> columns = isDepthwise
                                          ? contract.getBatch().getSizes().back().constant()
                                          : sym::product(contract.getN().getSizes()).constant();
-    for (int64_t other : {2 * panel, panel / 2, panel + lanes, 4 * panel})
+    for (int64_t other : {2 * panel, panel / 2, panel + lanes, panel - lanes, 4 * panel})
       if (lanes > 0 && other >= lanes && other % lanes == 0 &&
           (!columns || other < *columns + lanes))
         add(planned, order, OperandPlace::Copied, other);

@@ -77,7 +77,8 @@ const char *cpu::whyNotPacked(ContractOp contract, const codegen::CPUInfo &targe
 
 static ContractTarget getTiles(ContractOp contract, const codegen::CPUInfo &target) {
   Type sumType = contract.getEpilogue().getArgument(0).getType();
-  return {std::max<int64_t>(target.lanes(sumType), 1), target.vectorRegisters};
+  return {std::max<int64_t>(target.lanes(sumType), 1), target.vectorRegisters, target.fmaUnits,
+          target.fmaLatency};
 }
 
 int64_t cpu::choosePanel(ContractOp contract, const codegen::CPUInfo &target) {
@@ -90,8 +91,18 @@ int64_t cpu::choosePanel(ContractOp contract, const codegen::CPUInfo &target) {
   // Sums of groups take registers that a second vector of columns would.
   if (GroupedBytes::get(contract))
     return getTiles(contract, target).lanes;
-  return chooseContractPanel(guess(contract.getM().getSizes()),
-                             guess(PanelColumns(contract).extents), getTiles(contract, target));
+  int64_t m = guess(contract.getM().getSizes()), n = guess(PanelColumns(contract).extents);
+  ContractTarget tiles = getTiles(contract, target);
+  // Others need registers for what is between.
+  Type sumType = contract.getEpilogue().getArgument(0).getType();
+  bool isByFmas = isa<FloatType>(sumType) && !columnsAreBatch(contract) &&
+                  llvm::all_of(readTensors(contract.getRhs()), [&](Value tensor) {
+                    return getElementTypeOrSelf(tensor) == sumType;
+                  });
+  int64_t k = guess(contract.getK().getSizes()), run = countRowsOfRun(contract).value_or(m);
+  if (isByFmas && isWiderPanelBetter({m, n, k, run}, tiles))
+    return 3 * tiles.lanes;
+  return chooseContractPanel(m, n, tiles);
 }
 
 /// The width for products with one weight.
