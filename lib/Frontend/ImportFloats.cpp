@@ -79,12 +79,8 @@ private:
     auto common = [&](unsigned i, unsigned j) {
       return x[i].type == f64() || x[j].type == f64() ? f64() : i64();
     };
-    auto negate = [&](Known a) { return call("_operator.neg", a.type, {a}); };
-    auto floor = [&](Known a) {
-      return call("_operator.floordiv", f64(), {a, {builder.getF64FloatAttr(1), {}, f64()}});
-    };
-    auto trunc = [&](Known a) { return call("math.trunc", i64(), {a}); };
     bool isInteger = !x.empty() && x[0].type == i64();
+    auto round = [&](StringRef target) { return isInteger ? x[0] : call(target, i64(), x); };
     switch (node.op) {
     case Op::Integer:
       return Known{builder.getI64IntegerAttr(node.constant.integer), {}, i64()};
@@ -109,9 +105,9 @@ private:
         return std::nullopt; // the exponent's sign decides about the type
       return call("_operator.pow", f64(), x);
     case Op::Neg:
-      return negate(x[0]);
+      return call("_operator.neg", x[0].type, x);
     case Op::Abs:
-      return call("torch.sym_max", x[0].type, {x[0], negate(x[0])});
+      return call("_operator.abs", x[0].type, x);
     case Op::Equal:
       return call("_operator.eq", i1, x);
     case Op::NotEqual:
@@ -130,11 +126,13 @@ private:
     case Op::Select:
       return call("torch.sym_ite", common(0, 2), {x[1], x[0], x[2]});
     case Op::Trunc:
-      return isInteger ? x[0] : trunc(x[0]);
+      return round("math.trunc");
     case Op::Floor:
-      return isInteger ? x[0] : trunc(floor(x[0]));
+      return round("math.floor");
     case Op::Ceil:
-      return isInteger ? x[0] : negate(trunc(floor(negate(x[0]))));
+      return round("math.ceil");
+    case Op::Round:
+      return round("builtins.round");
     case Op::ToFloat:
       return isInteger ? call("torch.sym_float", f64(), x) : x[0];
     case Op::Min:
@@ -174,7 +172,7 @@ void Importer::defineFloatSizes(StringRef text) {
     consumeError(expr.takeError());
     return std::nullopt;
   };
-  constexpr StringLiteral roundings[] = {"TruncToInt(", "FloorToInt(", "CeilToInt("};
+  constexpr StringLiteral roundings[] = {"TruncToInt(", "FloorToInt(", "CeilToInt(", "RoundToInt("};
   // Inner ones first: they begin later.
   for (size_t at = text.size(); at-- > 0;) {
     StringRef rest = text.drop_front(at), part = firstCall(rest);

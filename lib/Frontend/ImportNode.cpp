@@ -174,10 +174,10 @@ Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &
 
 /// Operators that compute numbers from numbers and from sizes, never from a tensor's elements.
 static bool isNumberComputation(StringRef target) {
-  constexpr StringLiteral prefixes[] = {"_operator.",      "math.",
-                                        "torch.sym_",      "torch._sym_",
-                                        "aten.sym_size.",  "aten.sym_stride.",
-                                        "aten.sym_numel.", "aten.sym_storage_offset."};
+  constexpr StringLiteral prefixes[] = {
+      "_operator.",       "math.",           "builtins.round",
+      "torch.sym_",       "torch._sym_",     "aten.sym_size.",
+      "aten.sym_stride.", "aten.sym_numel.", "aten.sym_storage_offset."};
   return llvm::any_of(prefixes, [&](StringRef prefix) { return target.starts_with(prefix); });
 }
 

@@ -10,6 +10,8 @@ import contextlib
 import importlib
 import importlib.util
 import json
+import math
+import operator
 import os
 import sys
 import tempfile
@@ -68,6 +70,20 @@ def _add_members(path: Path, members: dict[str, bytes]) -> None:
             archive.writestr(zipfile.ZipInfo(f"{root}/{name}"), data)
 
 
+@contextlib.contextmanager
+def _size_functions() -> Iterator[None]:
+    """PyTorch exports these of a size, `math.ceil(x.shape[0] / 2)`, and does not save them."""
+    from torch._export.serde import serialize
+
+    known: set[Any] = getattr(serialize, "_SYM_OPS", set())
+    added = {math.ceil, math.floor, operator.abs, round} - known
+    known |= added
+    try:
+        yield
+    finally:
+        known -= added
+
+
 def save(program: Any, path: Path, gpu_arch: Sequence[str] = _triton.DEFAULT_ARCHITECTURES) -> int:
     """Saves an exported program with the code of its Triton kernels, and returns how many launches it has.
 
@@ -76,7 +92,7 @@ def save(program: Any, path: Path, gpu_arch: Sequence[str] = _triton.DEFAULT_ARC
 
     program = _triton.expose_launches(program)
     calls = _triton.compile_calls(program, list(dict.fromkeys(gpu_arch)))
-    with _saved_as(calls):
+    with _saved_as(calls), _size_functions():
         torch.export.save(program, path)
     if calls and gpu_arch:
         import triton

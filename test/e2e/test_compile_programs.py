@@ -1,5 +1,6 @@
 """kiln.compile of programs that need something of this process: quantized ones, and ones with operators of other libraries."""
 
+import math
 import warnings
 
 import pytest
@@ -234,4 +235,40 @@ def test_other_operators_are_refused():
     x = torch.rand(3, 3)
     program = export(lambda x: (torch.ops.kiln_programs_test.opaque(x), torch.ops.aten._add_relu(x, x)), x)
     with pytest.raises(kiln.KilnError, match="(?s)_add_relu.*opaque|opaque.*_add_relu"):
+        kiln.compile(program, **OPTIONS)
+
+
+# ===-- Sizes by functions that PyTorch does not save ----------------------------------------------===
+
+SIZES = {
+    "ceil": lambda n: math.ceil(n / 2),
+    "floor": lambda n: math.floor(n / 2),
+    "round": lambda n: round(n / 4),
+    "abs": lambda n: abs(n - 30),
+    "ceil_of_floats": lambda n: math.ceil(n * 0.7),
+    "floor_of_floats": lambda n: math.floor(n / 0.7),
+    "round_of_floats": lambda n: round(n * 0.7),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_size_functions(size):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return torch.arange(SIZES[size](x.shape[0])) + x.sum()
+
+    program = torch.export.export(Module(), (torch.randn(9),), dynamic_shapes={"x": {0: Dim.AUTO}})
+    model = compile_quietly(program)
+    for n in (9, 10, 13, 14, 15, 45, 100):
+        x = torch.randn(n)
+        torch.testing.assert_close(model(x), Module()(x))
+
+
+def test_round_to_digits():
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return x * round(x.shape[0] / 3, 2)
+
+    program = torch.export.export(Module(), (torch.randn(9),), dynamic_shapes={"x": {0: Dim.AUTO}})
+    with pytest.raises(kiln.KilnError, match="builtins.round: takes 1 number"):
         kiln.compile(program, **OPTIONS)

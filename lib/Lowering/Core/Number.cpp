@@ -70,9 +70,10 @@ Type commonType(Call &call, bool alwaysFloat) {
 using Compute = std::function<Element(Elements)>;
 
 /// `compute` on the arguments, all of which are numbers.
-static LogicalResult compute(Call &call, size_t arity, const Compute &compute,
+static LogicalResult compute(Call &call, unsigned arity, const Compute &compute,
                              bool alwaysFloat = false) {
-  if (call.args.size() != arity)
+  // round() has None behind its number.
+  if (call.args.size() < arity || !call.args.isNone(arity))
     return call.refuse("takes " + Twine(arity) + " numbers");
   SmallVector<torch::Scalar> numbers;
   for (unsigned i = 0; i < arity; ++i) {
@@ -155,6 +156,7 @@ void lowering::registerNumber(LoweringTable &table) {
   unary("math.trunc", [](Element x) { return x; });
   unary("math.floor", [](Element x) { return isFloat(x.type()) ? floor(x) : x; });
   unary("math.ceil", [](Element x) { return isFloat(x.type()) ? ceil(x) : x; });
+  unary("builtins.round", [](Element x) { return isFloat(x.type()) ? roundEven(x) : x; });
   unary("torch.sym_sqrt", [](Element x) { return sqrt(x); }, /*alwaysFloat=*/true);
   unary("torch._sym_sqrt", [](Element x) { return sqrt(x); }, /*alwaysFloat=*/true);
   unary("torch.sym_not", [](Element x) { return ~isTrue(x); });
