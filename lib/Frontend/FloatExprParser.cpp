@@ -271,8 +271,8 @@ private:
       Op op;
       unsigned arity = 1;
     };
-    static constexpr Function functions[] = {// Python's
-                                             {"trunc", Op::Trunc},
+    // Python's names, and from TruncToInt on sympy's.
+    static constexpr Function functions[] = {{"trunc", Op::Trunc},
                                              {"int", Op::Trunc},
                                              {"floor", Op::Floor},
                                              {"ceil", Op::Ceil},
@@ -290,7 +290,6 @@ private:
                                              {"max", Op::Max, any},
                                              {"sym_min", Op::Min, any},
                                              {"sym_max", Op::Max, any},
-                                             // sympy's
                                              {"TruncToInt", Op::Trunc},
                                              {"FloorToInt", Op::Floor},
                                              {"CeilToInt", Op::Ceil},
@@ -340,6 +339,9 @@ Expected<FloatExpr> FloatExpr::parse(StringRef text, InputLookup inputs) {
 }
 
 Expected<FloatExpr> FloatExpr::parseSize(StringRef text, IntegerLookup integers) {
+  constexpr size_t maxLength = 4096; // each call in it is looked at as a whole
+  if (text.size() > maxLength)
+    return createStringError("expression is too long");
   return FloatExprParser(text, nullptr, integers).parse();
 }
 

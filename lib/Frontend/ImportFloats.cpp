@@ -173,17 +173,17 @@ void Importer::defineFloatSizes(StringRef text) {
     return std::nullopt;
   };
   constexpr StringLiteral roundings[] = {"TruncToInt(", "FloorToInt(", "CeilToInt(", "RoundToInt("};
-  // Inner ones first: they begin later.
+  // Inner ones first: they begin later. If one cannot be computed, nothing around it can.
   for (size_t at = text.size(); at-- > 0;) {
-    StringRef rest = text.drop_front(at), part = firstCall(rest);
-    if (none_of(roundings, [&](StringRef name) { return rest.starts_with(name); }) ||
-        readable(part))
+    StringRef rest = text.drop_front(at);
+    if (none_of(roundings, [&](StringRef name) { return rest.starts_with(name); }))
+      continue;
+    StringRef part = firstCall(rest);
+    if (readable(part))
       continue;
     Expected<FloatExpr> size = FloatExpr::parseSize(part, readable);
-    if (!size) {
-      consumeError(size.takeError());
-      continue;
-    }
+    if (!size)
+      return consumeError(size.takeError());
     bool areKnown = true;
     for (Expr leaf : size->leaves())
       leaf.walkLeaves([&](Expr symbol) { areKnown &= scope->known.contains(symbol); });
@@ -191,7 +191,7 @@ void Importer::defineFloatSizes(StringRef text) {
     if (areKnown)
       known = FloatBuilder(builder, cast<NameLoc>(location)).build(*size);
     if (!known || !known->value)
-      continue;
+      return;
     Expr symbol = opaqueSymbol(numOpaque++);
     auto call = known->value.getDefiningOp<torch::CallOp>();
     call.setDefinesAttr(builder.getStrArrayAttr(symbol.symbolName()));

@@ -18,6 +18,8 @@ static bool isWordChar(char c) { return isAlnum(c) || c == '_'; }
 
 StringRef kiln::frontend::firstCall(StringRef text) {
   size_t length = text.take_while(isWordChar).size();
+  if (!text.drop_front(length).starts_with("("))
+    return text.take_front(length);
   unsigned open = 0;
   for (; length < text.size(); ++length) {
     open += text[length] == '(';

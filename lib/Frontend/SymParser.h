@@ -15,7 +15,7 @@ Failure readInputProperty(llvm::StringRef &rest, InputProperty &property);
 /// none.
 llvm::StringRef consumeRelation(llvm::StringRef &rest);
 
-/// The call that the text begins with, up to its closing parenthesis; or the word.
+/// The call that the text begins with, up to its closing parenthesis, or else the word.
 llvm::StringRef firstCall(llvm::StringRef text);
 
 class SymParser {
