@@ -59,6 +59,11 @@ private:
     result.nodes.push_back({op, {}, 0, SmallVector<unsigned, 3>(operands)});
     return result.nodes.size() - 1;
   }
+  unsigned addConstant(FloatExpr::Number number) {
+    unsigned node = add(number.isFloat ? Op::Float : Op::Integer, {});
+    result.nodes[node].constant = number;
+    return node;
+  }
 
   /// a if c else b
   bool select(unsigned &node, unsigned depth) {
@@ -197,8 +202,7 @@ private:
       return input(node);
     rest = rest.ltrim();
     if (name == "True" || name == "False") {
-      node = add(Op::Integer, {});
-      result.nodes[node].constant.integer = name == "True";
+      node = addConstant({false, name == "True"});
       return true;
     }
     return call(name, node, depth);
@@ -208,13 +212,13 @@ private:
     if (depth > maxNesting)
       return fail("nested too deeply");
     if (consume("Float('")) {
-      node = add(Op::Float, {});
-      FloatExpr::Number &number = result.nodes[node].constant;
-      number.isFloat = true;
       auto [digits, precision] = rest.split('\'');
       rest = precision.drop_until([](char c) { return c == ')'; });
-      bool isNumber = !digits.getAsDouble(number.real) && std::isfinite(number.real);
-      return isNumber ? expect(")") : fail("a float that is not a number");
+      FloatExpr::Number number{/*isFloat=*/true};
+      if (digits.getAsDouble(number.real) || !std::isfinite(number.real))
+        return fail("'" + digits + "' is not a number");
+      node = addConstant(number);
+      return expect(")");
     }
     StringRef text = firstCall(rest);
     if (std::optional<Expr> expr = integers(text)) {
@@ -235,11 +239,10 @@ private:
     StringRef digits = rest.take_front(length);
     rest = rest.drop_front(length).ltrim();
     bool isInteger = all_of(digits, isDigit);
-    node = add(isInteger ? Op::Integer : Op::Float, {});
-    FloatExpr::Number &number = result.nodes[node].constant;
-    number.isFloat = !isInteger;
+    FloatExpr::Number number{/*isFloat=*/!isInteger};
     if (isInteger ? digits.getAsInteger(10, number.integer) : digits.getAsDouble(number.real))
       return fail("'" + digits + "' is not a number");
+    node = addConstant(number);
     return true;
   }
 
@@ -253,8 +256,7 @@ private:
 
   bool leaf(Expr expr, unsigned &node) {
     if (std::optional<int64_t> constant = expr.constant()) {
-      node = add(Op::Integer, {});
-      result.nodes[node].constant.integer = *constant;
+      node = addConstant({false, *constant});
       return true;
     }
     node = add(Op::Input, {});

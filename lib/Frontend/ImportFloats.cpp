@@ -1,5 +1,5 @@
-// What is computed with floats when the program runs, by calls of Python's operators: guards on
-// several sizes, at the start of the program and with an assertion, and sizes.
+// Guards on several sizes that compute with floats, and sizes that are rounded from floats: calls of
+// Python's operators, for guards at the start of the program and with an assertion.
 #include "FloatExpr.h"
 #include "Importer.h"
 #include "SymParser.h"
@@ -184,12 +184,9 @@ void Importer::defineFloatSizes(StringRef text) {
     Expected<FloatExpr> size = FloatExpr::parseSize(part, readable);
     if (!size)
       return consumeError(size.takeError());
-    bool areKnown = true;
-    for (Expr leaf : size->leaves())
-      leaf.walkLeaves([&](Expr symbol) { areKnown &= scope->known.contains(symbol); });
-    std::optional<Known> known;
-    if (areKnown)
-      known = FloatBuilder(builder, cast<NameLoc>(location)).build(*size);
+    if (!all_of(size->leaves(), [&](Expr leaf) { return dependsOnlyOn(leaf, scope->known); }))
+      return;
+    std::optional<Known> known = FloatBuilder(builder, cast<NameLoc>(location)).build(*size);
     if (!known || !known->value)
       return;
     Expr symbol = opaqueSymbol(numOpaque++);

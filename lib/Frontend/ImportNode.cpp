@@ -201,9 +201,7 @@ Expected<bool> Importer::importAsNumbers(StringRef target, ArrayRef<Result> resu
       return false;
     if (!expr)
       continue;
-    bool isKnown = true;
-    expr.getValue().walkLeaves([&](Expr leaf) { isKnown &= scope->known.contains(leaf); });
-    if (!isKnown || !computesNumbers)
+    if (!computesNumbers || !dependsOnlyOn(expr.getValue(), scope->known))
       return false;
   }
   for (const Result &result : results)

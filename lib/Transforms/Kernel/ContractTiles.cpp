@@ -28,10 +28,10 @@ static double countCycles(ContractSize size, int64_t vectors, ContractTarget tar
          double(llvm::divideCeilSigned(size.n, vectors * target.lanes));
 }
 
-// Tiles of 4 rows and 24 columns take 0.95 to 0.98 of the time of 6 rows and 16 columns for the products of BERT, GPT-2, ViT and
-// ResNet-50 on Zen 3, but as long for operands that are in the caches; in rows of 7 pixels, 3x3 windows of 512 channels take 0.87.
-// Where both have as much to do, other windows take up to 1.06 times as long, and sums of 16 to 64 steps up to 1.1.
-bool kernel::isWiderPanelBetter(ContractSize size, ContractTarget target) {
+/// Three vectors instead of two: tiles of 4 rows and 24 columns take 0.95 to 0.98 of the time of 6 rows and 16 columns for the products of BERT, GPT-2, ViT and
+/// ResNet-50 on Zen 3, but as long for operands that are in the caches; in rows of 7 pixels, 3x3 windows of 512 channels take 0.87.
+/// Other windows take up to 1.06 times as long where both widths have as much to do, and sums of 16 to 64 steps up to 1.1.
+static bool isThreeBetter(ContractSize size, ContractTarget target) {
   constexpr int64_t fewRegisters = 16, shortSum = 64;
   if (target.registers != fewRegisters || size.m < countTileRows(2, target))
     return false;
@@ -48,6 +48,11 @@ int64_t kernel::chooseContractPanel(int64_t m, int64_t n, ContractTarget target)
   }
   int64_t needed = std::max<int64_t>(llvm::divideCeil(std::max<int64_t>(n, 1), target.lanes), 1);
   return std::min(vectors, needed) * target.lanes;
+}
+
+int64_t kernel::chooseConstantPanel(ContractSize size, ContractTarget target) {
+  return isThreeBetter(size, target) ? 3 * target.lanes
+                                     : chooseContractPanel(size.m, size.n, target);
 }
 
 int64_t kernel::chooseSharedPanel(ArrayRef<int64_t> panels, ContractTarget target) {

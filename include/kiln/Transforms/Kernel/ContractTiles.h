@@ -20,7 +20,7 @@ struct ContractSize {
   int64_t m, n, k, run;
 };
 
-/// Columns of a panel for a product with `n` columns: a multiple of `lanes`.
+/// Columns of a panel for a product of `m` rows and `n` columns: a multiple of `lanes`.
 ///
 /// The tile keeps rows * vectors accumulators, `vectors` registers for the right operand and one
 /// for the left. From about ten rows on, two vectors are best. With fewer rows the tile is wider,
@@ -28,10 +28,10 @@ struct ContractSize {
 /// right operand streams in long runs. There is no more than the columns need.
 int64_t chooseContractPanel(int64_t m, int64_t n, ContractTarget target);
 
-/// Whether three vectors are better than the two that `chooseContractPanel` has chosen for a product by FMAs alone, of a constant
-/// that lies in panels in memory: with 16 registers, unless the last panel would have much that no column fills, tiles for two
-/// divide the rows better, or the sum is short.
-bool isWiderPanelBetter(ContractSize size, ContractTarget target);
+/// The same for a constant that lies in panels in memory and is multiplied by FMAs alone. With 16 registers there are three
+/// vectors instead of two, unless the last panel would have much that no column fills, tiles for two divide the rows better, or the
+/// sum is short.
+int64_t chooseConstantPanel(ContractSize size, ContractTarget target);
 
 /// One width for products that choose `panels` for the same right operand: few rows are hardly
 /// slower in tiles of four vectors (three, with 16 registers), and many are as fast.

@@ -99,10 +99,10 @@ int64_t cpu::choosePanel(ContractOp contract, const codegen::CPUInfo &target) {
                   llvm::all_of(readTensors(contract.getRhs()), [&](Value tensor) {
                     return getElementTypeOrSelf(tensor) == sumType;
                   });
+  if (!isByFmas)
+    return chooseContractPanel(m, n, tiles);
   int64_t k = guess(contract.getK().getSizes()), run = countRowsOfRun(contract).value_or(m);
-  if (isByFmas && isWiderPanelBetter({m, n, k, run}, tiles))
-    return 3 * tiles.lanes;
-  return chooseContractPanel(m, n, tiles);
+  return chooseConstantPanel({m, n, k, run}, tiles);
 }
 
 /// The width for products with one weight.
