@@ -79,6 +79,9 @@ public:
   /// or an expression. A size that is known already is asserted to be the same.
   void defineSize(mlir::Value count, Expr size);
   void defineSize(Expr count, Expr size);
+  /// A further symbol, whose value is `count`, a 0-d tensor of i64 that is at least zero: an extent
+  /// inside of the results that this call computes.
+  Expr newSize(mlir::Value count);
   /// The expression is at least zero: as is proved, or asserted when the model runs.
   void require(Expr expr, const llvm::Twine &message);
   void requireSame(Expr a, Expr b, const llvm::Twine &message);
@@ -160,6 +163,7 @@ void registerComplex(LoweringTable &table);
 void registerConv(LoweringTable &table);
 void registerConvert(LoweringTable &table);
 void registerCreation(LoweringTable &table);
+void registerDeformConv(LoweringTable &table);
 void registerDiagonal(LoweringTable &table);
 void registerDistance(LoweringTable &table);
 void registerEigen(LoweringTable &table);
@@ -184,6 +188,7 @@ void registerLoss(LoweringTable &table);
 void registerMarginLoss(LoweringTable &table);
 void registerMatmul(LoweringTable &table);
 void registerMatrixExp(LoweringTable &table);
+void registerNms(LoweringTable &table);
 void registerNorm(LoweringTable &table);
 void registerNormBackward(LoweringTable &table);
 void registerNumber(LoweringTable &table);
@@ -202,6 +207,7 @@ void registerQuantizeBlocks(LoweringTable &table);
 void registerRandom(LoweringTable &table);
 void registerReduction(LoweringTable &table);
 void registerRepeat(LoweringTable &table);
+void registerRoiAlign(LoweringTable &table);
 void registerScan(LoweringTable &table);
 void registerScatter(LoweringTable &table);
 void registerSearch(LoweringTable &table);

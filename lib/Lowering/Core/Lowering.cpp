@@ -44,6 +44,7 @@ const LoweringTable &lowering::loweringTable() {
     registerConv(all);
     registerConvert(all);
     registerCreation(all);
+    registerDeformConv(all);
     registerDiagonal(all);
     registerDistance(all);
     registerEigen(all);
@@ -68,6 +69,7 @@ const LoweringTable &lowering::loweringTable() {
     registerMarginLoss(all);
     registerMatmul(all);
     registerMatrixExp(all);
+    registerNms(all);
     registerNorm(all);
     registerNormBackward(all);
     registerNumber(all);
@@ -85,6 +87,7 @@ const LoweringTable &lowering::loweringTable() {
     registerRandom(all);
     registerReduction(all);
     registerRepeat(all);
+    registerRoiAlign(all);
     registerScan(all);
     registerScatter(all);
     registerSearch(all);
@@ -311,6 +314,19 @@ void Call::defineSize(Expr count, Expr size) {
     return requireSame(count, size, "expected a size of " + size.str());
   kernel::DefineOp::create(kernels.b(), size.symbolName(), Value(),
                            sym::ExprAttr::get(op.getContext(), count));
+}
+
+Expr Call::newSize(Value count) {
+  auto module = op->getParentOfType<ModuleOp>();
+  Builder &b = kernels.b();
+  NamedAttrList symbols(module->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName));
+  std::string name;
+  for (unsigned i = 0; name.empty() || symbols.get(name); ++i)
+    name = "size" + std::to_string(i);
+  symbols.set(name, b.getDictionaryAttr(b.getNamedAttr("min", b.getI64IntegerAttr(0))));
+  module->setAttr(sym::symbolsAttrName, symbols.getDictionary(b.getContext()));
+  kernel::DefineOp::create(kernels.b(), name, count, sym::ExprAttr());
+  return Expr::symbol(name);
 }
 
 void Call::defineFixedSizes() {
