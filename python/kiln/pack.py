@@ -90,7 +90,9 @@ def save(program: Any, path: Path, gpu_arch: Sequence[str] = _triton.DEFAULT_ARC
     Without architectures the launches are there and their code is not."""
     import torch
 
-    program = _triton.expose_launches(program)
+    from ._composed import expand_program
+
+    program = expand_program(_triton.expose_launches(program))
     calls = _triton.compile_calls(program, list(dict.fromkeys(gpu_arch)))
     with _saved_as(calls), _size_functions():
         torch.export.save(program, path)

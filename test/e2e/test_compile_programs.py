@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 from torch.export import Dim
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import kiln
 from conftest import TARGET
@@ -180,8 +181,8 @@ class Calls(torch.nn.Module):
         super().__init__()
         self.function = function
 
-    def forward(self, x):
-        return self.function(x)
+    def forward(self, *tensors):
+        return self.function(*tensors)
 
 
 def export(function, x, **options):
@@ -197,10 +198,53 @@ def test_composed_operators():
         return ops.inner(first, 2.0), second, ops.outer(third, 1, x), torch.cond(x.sum() > 0, lambda x: ops.inner(x, 1.0), torch.sin, (x,))
 
     x = torch.randn(4, 3)
-    program = export(function, x, dynamic_shapes={"x": {0: Dim("rows", max=9)}})
+    program = export(function, x, dynamic_shapes=(({0: Dim("rows", max=9)},),))
     assert operators_of(program, "kiln_programs_test")
     model = check(program, function, x)
     torch.testing.assert_close(model(torch.ones(2, 3)), function(torch.ones(2, 3)))
+
+
+BIAS = torch.linspace(-0.1, 0.1, 4)
+ROWS = torch.arange(64) % 5 != 3
+SCORES = {
+    "plain": {},
+    "scale": {"scale": 0.3},
+    "bias": {"score_mod": lambda s, b, h, m, n: s + (n - m) * BIAS[h]},
+    "cap": {"score_mod": lambda s, b, h, m, n: 5 * torch.tanh(s / 5)},
+    "replaced": {"score_mod": lambda s, b, h, m, n: torch.where(m >= n, s, -1e9)},
+    "causal": {"block_mask": lambda b, h, m, n: m >= n},
+    "window": {"block_mask": lambda b, h, m, n: (m >= n) & (m - n < 9), "score_mod": lambda s, b, h, m, n: s * 2 + h},
+    "rows left out": {"block_mask": lambda b, h, m, n: ROWS[m] & (n > 2), "return_lse": True},
+}
+
+
+@pytest.mark.parametrize("options", SCORES.values(), ids=SCORES)
+def test_flex_attention(options):
+    """PyTorch neither saves it nor decomposes it."""
+    if "block_mask" in options:
+        options = {**options, "block_mask": create_block_mask(options["block_mask"], None, None, 64, 64, device="cpu")}
+
+    def function(q, k, v):
+        return flex_attention(q, k, v, enable_gqa=True, **options)
+
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 4, 64, 16), torch.randn(2, 2, 64, 16), torch.randn(2, 2, 64, 8)
+    program = torch.export.export(Calls(function), (q, k, v))
+    check(program, function, q, k, v, tolerance=1e-5)
+    assert any("flex_attention" in str(node.target) for node in program.graph.nodes)
+
+
+def test_dynamic_flex_attention():
+    def function(q, k, v):
+        return flex_attention(q, k, v, lambda s, b, h, m, n: torch.where(m >= n, s + h, -float("inf")))
+
+    q, k, v = torch.randn(3, 2, 4, 64, 16)
+    sizes = {0: Dim.AUTO, 2: Dim.AUTO}
+    program = torch.export.export(Calls(function), (q, k, v), dynamic_shapes=((sizes, sizes, sizes),))
+    model = check(program, function, q, k, v, tolerance=1e-5)
+    for batch, length in ((1, 1), (3, 37)):
+        q, k, v = torch.randn(3, batch, 4, length, 16)
+        torch.testing.assert_close(model(q, k, v), function(q, k, v), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("function", [torch.ops.kiln_programs_test.opaque, torch.ops.kiln_programs_test.looks])

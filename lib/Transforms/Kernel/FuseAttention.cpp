@@ -1,5 +1,6 @@
 // kernel-fuse-attention: a softmax between two products is attention, whose scores are never in memory.
 #include "Epilogue.h"
+#include "SplitBatch.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Kernel/ResultNodes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
@@ -77,14 +78,24 @@ arith::SubFOp getExponent(Value value) {
   return exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
 }
 
-/// The tensor of whose last dim `map` is the softmax; null if it is none. See kernel::softmax.
-Value getSoftmaxInput(MapOp map) {
+/// The softmax of the last dim of `input`; with `isSafe`, 0 where all of a row is -inf.
+struct Softmax {
+  Value input;
+  bool isSafe;
+};
+
+/// Null if `map` is none. See kernel::softmax.
+std::optional<Softmax> getSoftmax(MapOp map) {
   if (map->getNumResults() != 1)
     return {};
   SmallVector<Expr> shape = map.getExtents();
   if (shape.empty())
     return {};
-  auto quotient = skipCasts(getYielded(map.getBody())).getDefiningOp<arith::DivFOp>();
+  Value result = skipCasts(getYielded(map.getBody()));
+  auto unlessNone = result.getDefiningOp<arith::SelectOp>();
+  if (unlessNone && matchPattern(unlessNone.getTrueValue(), m_AnyZeroFloat()))
+    result = unlessNone.getFalseValue();
+  auto quotient = result.getDefiningOp<arith::DivFOp>();
   ReduceOp sum = quotient ? getReduce<arith::AddFOp>(quotient.getRhs(), shape.back()) : ReduceOp();
   if (!sum || !matchPattern(sum.getInit().front(), m_AnyZeroFloat()))
     return {};
@@ -97,13 +108,24 @@ Value getSoftmaxInput(MapOp map) {
   if (!maximum || !matchPattern(maximum.getInit().front(), m_NegInfFloat()) || !inSum ||
       inSum.getRhs() != distance.getRhs())
     return {};
+  if (unlessNone) {
+    auto isNone = unlessNone.getCondition().getDefiningOp<arith::CmpFOp>();
+    if (!isNone || isNone.getPredicate() != arith::CmpFPredicate::OEQ ||
+        isNone.getLhs() != distance.getRhs() || !matchPattern(isNone.getRhs(), m_NegInfFloat()))
+      return {};
+  }
   ReadOp read = getRead(distance.getLhs(), own, shape);
   ReadOp ofMaximum = getRead(getYielded(maximum.getBody()), inner, shape);
   ReadOp ofSum = getRead(inSum.getLhs(), inner, shape);
   if (!read || !ofMaximum || !ofSum || ofMaximum.getTensor() != read.getTensor() ||
       ofSum.getTensor() != read.getTensor())
     return {};
-  return read.getTensor();
+  return Softmax{read.getTensor(), /*isSafe=*/unlessNone != nullptr};
+}
+
+Value getSoftmaxInput(MapOp map) {
+  std::optional<Softmax> softmax = getSoftmax(map);
+  return softmax ? softmax->input : Value();
 }
 
 //===-- The scores ----------------------------------------------------------------------------===//
@@ -175,6 +197,10 @@ private:
 
   /// So low that nothing is left of a sum that is added: in a row of nothing else all weights are equal either way.
   static bool isLowest(Value value) {
+    // A tensor of one number may not have been folded yet.
+    if (auto read = value.getDefiningOp<ReadOp>(); read && !read.getMask())
+      if (auto map = read.getTensor().getDefiningOp<MapOp>(); map && map->getNumResults() == 1)
+        value = getYielded(map.getBody());
     FloatAttr number;
     return matchPattern(value, m_Constant(&number)) && number.getValueAsDouble() <= -1e30;
   }
@@ -209,6 +235,13 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       MapOp weights = gone.contains(scores) ? MapOp() : findSoftmax(scores);
       if (!weights)
         continue;
+      // Products of tensors of three dims, as decompositions have them, of a softmax of more.
+      SmallVector<Expr> batch = weights.getExtents();
+      batch.pop_back_n(2);
+      scores = splitBatch(rewriter, scores, batch);
+      if (ContractOp flat = findReader(weights))
+        if (splitBatch(rewriter, flat, batch) != flat)
+          gone.insert(flat);
       SmallVector<MapOp> maps{weights};
       ContractOp product = findProduct(maps);
       if (product && fuse(scores, maps, product, rewriter))
@@ -239,6 +272,17 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       if (getSoftmaxInput(reader) == value)
         return reader;
       value = reader.getResult(0);
+    }
+    return {};
+  }
+
+  /// The product that reads the weights, or what a change of dtype makes of them, if nothing else does.
+  static ContractOp findReader(MapOp weights) {
+    for (MapOp map = weights; map; map = getOnlyReader(map.getResult(0))) {
+      Value result = map.getResult(0);
+      auto read = result.hasOneUse() ? dyn_cast<ReadOp>(*result.user_begin()) : ReadOp();
+      if (auto product = read ? dyn_cast<ContractOp>(read->getParentOp()) : ContractOp())
+        return product;
     }
     return {};
   }
@@ -317,14 +361,14 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       return no("the mask has another dtype");
     emitRemark(RemarkKind::Done, product, getArgument(), "Fused",
                [&] { return RemarkText{"computes its scores and their softmax with it"}; });
-    replace(product, scores, *epilogue, rewriter);
+    replace(product, scores, *epilogue, getSoftmax(weights)->isSafe, rewriter);
     for (MapOp map : llvm::reverse(maps))
       rewriter.eraseOp(map);
     rewriter.eraseOp(scores);
     return true;
   }
 
-  static void replace(ContractOp product, ContractOp scores, const Scores &epilogue,
+  static void replace(ContractOp product, ContractOp scores, const Scores &epilogue, bool isSafe,
                       IRRewriter &rewriter) {
     MLIRContext *context = rewriter.getContext();
     auto size = [&](sym::ShapeAttr sizes) {
@@ -348,7 +392,7 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
         sym::getTensorType(ordered, type.getElementType()), TypeRange(), product.getBatchAttr(),
         size(product.getM()), size(product.getK()), size(scores.getK()), size(product.getN()),
         rewriter.getF64FloatAttr(epilogue.scale), /*causal=*/UnitAttr(),
-        /*nan=*/rewriter.getUnitAttr(),
+        /*nan=*/isSafe ? UnitAttr() : rewriter.getUnitAttr(),
         rank > 3 ? rewriter.getDenseI64ArrayAttr(perm) : DenseI64ArrayAttr(),
         /*part=*/sym::ExprAttr());
     unsigned numBatch = attention.getNumBatch();

@@ -21,10 +21,10 @@ from torch._dynamo.utils import dynamo_timed
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from .._compile import make_flags, run_compiler
+from .._composed import expand
 from .._entry import KilnError
 from . import _cache
 from ._archive import Archive, is_lazy
-from ._composed import expand
 from ._decompositions import lowered, make_table
 from ._freeze import find_frozen
 from ._partition import describe, partition

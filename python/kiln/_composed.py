@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops.base_hop import BaseHOP
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -34,7 +35,7 @@ def _trace(module: GraphModule, node: Node, inputs: list[Node], table: Table) ->
     values = [used.meta["val"] for used in inputs]
     mode = torch._guards.detect_fake_mode(values)
     with mode, torch.no_grad():
-        return make_fx(call, decomposition_table=table)(*values).graph
+        return make_fx(torch.func.functionalize(call), decomposition_table=table)(*values).graph
 
 
 def _insert(module: GraphModule, node: Node, traced: Graph, inputs: list[Node]) -> Any:
@@ -43,9 +44,14 @@ def _insert(module: GraphModule, node: Node, traced: Graph, inputs: list[Node]) 
     for old in traced.nodes:
         if old.op in ("placeholder", "output"):
             continue
-        if old.op == "get_attr":
+        held = getattr(traced.owning_module, old.target) if old.op == "get_attr" else None
+        if isinstance(held, torch.Tensor) and held.dim() == 0:  # an exported program may not hold tensors
+            with unset_fake_temporarily():
+                number = held.item()
+            made[old] = module.graph.call_function(torch.ops.aten.full.default, ([], number), {"dtype": held.dtype})
+        elif old.op == "get_attr":
             name = f"{node.name}_{old.target}"
-            setattr(module, name, getattr(traced.owning_module, old.target))
+            setattr(module, name, held)
             made[old] = module.graph.create_node("get_attr", name)
         else:
             made[old] = module.graph.node_copy(old, made.__getitem__)
@@ -108,10 +114,13 @@ def _add_up(module: GraphModule, node: Node) -> None:
     module.graph.erase_node(node)
 
 
+def is_composed(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() in _COMPOSED
+
+
 def expand(module: GraphModule, table: Table) -> None:
-    """Replaces the operators in a graph module of aot_autograd, with `table` of decompositions."""
-    nodes = [node for node in module.graph.nodes if isinstance(node.target, torch._ops.HigherOrderOperator)]
-    nodes = [node for node in nodes if node.target.name() in _COMPOSED]
+    """Replaces the operators in a graph module whose writes are results, with `table` of decompositions."""
+    nodes = list(filter(is_composed, module.graph.nodes))
     for node in nodes:
         _expand(module, node, table)
     sums = [node for node in module.graph.nodes if node.target is torch.sym_sum]
@@ -120,3 +129,12 @@ def expand(module: GraphModule, table: Table) -> None:
     if nodes or sums:
         module.graph.lint()
         module.recompile()
+
+
+def expand_program(program: Any) -> Any:
+    """The same of an exported program, which PyTorch does not save with such an operator."""
+    if any(map(is_composed, program.graph.nodes)):
+        program = program.run_decompositions({})
+        with program.graph_module._set_replace_hook(program.graph_signature.get_replace_hook()):  # its outputs have names
+            expand(program.graph_module, {})
+    return program
