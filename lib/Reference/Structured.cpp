@@ -283,10 +283,12 @@ private:
 
   void runAttention(kernel::AttentionOp attention) {
     Code q = build(attention.getQ()), k = build(attention.getK()), v = build(attention.getV()),
-         bias;
-    bool hasBias = !attention.getBias().empty();
+         bias, score;
+    bool hasBias = !attention.getBias().empty(), hasScore = !attention.getScore().empty();
     if (hasBias)
       bias = build(attention.getBias());
+    if (hasScore)
+      score = build(attention.getScore());
     std::optional<int64_t> part, parts;
     if (attention.getPart())
       part = evaluate(attention.getPart()->getValue()), parts = evaluate(*attention.getNumParts());
@@ -318,7 +320,17 @@ private:
         double sum = 0;
         for (int64_t i = 0; i < d; ++i)
           sum += queries[row * d + i].real * keys[(batch * n + j) * d + i].real;
-        scores[j] = scale * sum + (hasBias ? biases[row * n + j].real : 0);
+        sum *= scale;
+        double added = hasBias ? biases[row * n + j].real : 0;
+        if (hasScore) {
+          frame.slots[score.arguments[0]] = Scalar::of(sum);
+          if (hasBias)
+            frame.slots[score.arguments[1]] = Scalar::of(added);
+          score.run(frame);
+          scores[j] = score.getResult(frame, 0).real;
+        } else {
+          scores[j] = sum + added;
+        }
         if (attention.getCausal() && j > frame.dims[b])
           scores[j] = -INFINITY;
       }

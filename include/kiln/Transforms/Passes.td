@@ -365,7 +365,8 @@ def KernelFuseAttention : Kiln_GraphPass<"kernel-fuse-attention"> {
     A product of a softmax over the rows of another product, of which nothing else is read, becomes a
     `kernel.attention` (Dao et al., FlashAttention, 2022): the scores are never in memory. Element-wise maps between the
     first product and the softmax, which become its epilogue, may scale the scores, add a bias that does not depend on
-    them, and leave out scores by a number that is at most -1e30. A row that is left out as a whole gives NaN or 0, as the
+    them, and leave out scores by a number that is at most -1e30. In f32 and f64 they may compute any other function of the
+    scaled scores and one further number or condition (a cap, -1e9 where a mask says so), the attention's `score`. A row that is left out as a whole gives NaN or 0, as the
     softmax does. Products with one batch dim get those of the softmax, as before a decomposition to `bmm`.
   }];
 }

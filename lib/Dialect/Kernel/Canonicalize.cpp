@@ -17,6 +17,17 @@ LogicalResult AttentionOp::canonicalize(AttentionOp op, PatternRewriter &rewrite
   if (bias.empty() || !matchPattern(bias.front().getTerminator()->getOperand(0), m_AnyZeroFloat()))
     return rewriter.notifyMatchFailure(op, "the bias is empty, or not 0");
   rewriter.modifyOpInPlace(op, [&] {
+    if (!op.getScore().empty()) {
+      Block &score = op.getScore().front();
+      BlockArgument added = score.getArgument(1);
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(&score);
+      // Minus zero is what changes no number that it is added to.
+      rewriter.replaceAllUsesWith(
+          added, arith::ConstantOp::create(rewriter, op.getLoc(),
+                                           rewriter.getFloatAttr(added.getType(), -0.0)));
+      score.eraseArgument(1);
+    }
     bias.dropAllReferences();
     while (!bias.empty())
       rewriter.eraseBlock(&bias.front());

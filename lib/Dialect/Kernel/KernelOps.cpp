@@ -102,6 +102,22 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
+/// `region` takes arguments of `arguments` and yields `results`.
+static LogicalResult verifyFunction(Operation *op, Region &region, TypeRange arguments,
+                                    TypeRange results, StringRef what) {
+  if (region.getArgumentTypes() != arguments)
+    return op->emitOpError() << what << " takes (" << region.getArgumentTypes() << "), expected ("
+                             << arguments << ")";
+  return verifyYield(op, region, results, what);
+}
+
+static LogicalResult verifyScalarOps(Operation *op, Region &region) {
+  for (Operation &inner : region.front())
+    if (inner.getNumRegions() || isa<IndexedOpInterface>(inner))
+      return op->emitOpError("holds ") << inner.getName() << ", which is no scalar op";
+  return success();
+}
+
 LogicalResult IterateOp::verify() {
   SmallVector<Type> yielded{IntegerType::get(getContext(), 1)};
   llvm::append_range(yielded, getResultTypes());
@@ -113,9 +129,8 @@ LogicalResult IterateOp::verify() {
   if (getInit().getTypes() != getResultTypes()) // C2
     return emitOpError("init has types (")
            << getInit().getTypes() << "), expected (" << getResultTypes() << ")";
-  for (Operation &op : getBody().front()) // C3
-    if (op.getNumRegions() || isa<IndexedOpInterface>(op))
-      return emitOpError("holds ") << op.getName() << ", which is no scalar op";
+  if (failed(verifyScalarOps(*this, getBody()))) // C3
+    return failure();
   if (static_cast<int64_t>(getLimit()) < 1) // C4
     return emitOpError("makes no step");
   return success();
@@ -398,6 +413,8 @@ SmallVector<int64_t> AttentionOp::getResultDims() {
 llvm::SmallBitVector AttentionOp::getRegionDims(Region &region) {
   unsigned m = getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
   llvm::SmallBitVector dims(dv + 1, true);
+  if (&region == &getScore())
+    return llvm::SmallBitVector(dv + 1);
   if (&region == &getBias())
     return allBut(dv + 1, d, dv + 1);
   dims.reset(&region == &getQ() ? n : m);
@@ -405,7 +422,9 @@ llvm::SmallBitVector AttentionOp::getRegionDims(Region &region) {
   return dims;
 }
 
-bool AttentionOp::isOperand(Region &region) { return &region != &getBias(); }
+bool AttentionOp::isOperand(Region &region) {
+  return &region != &getBias() && &region != &getScore();
+}
 
 std::optional<sym::Expr> AttentionOp::getNumParts() {
   if (!getPart())
@@ -447,20 +466,17 @@ LogicalResult AttentionOp::verify() {
       failed(verifyRegionDims(*this, getQ(), "q")) ||
       failed(verifyRegionDims(*this, getK(), "k")) || failed(verifyRegionDims(*this, getV(), "v")))
     return failure();
-  if (getBias().empty())
-    return success();
-  if (failed(verifyYield(*this, getBias(), element, "bias")))
+  bool hasBias = !getBias().empty();
+  if (hasBias && (failed(verifyYield(*this, getBias(), element, "bias")) ||
+                  failed(verifyRegionDims(*this, getBias(), "bias"))))
     return failure();
-  return verifyRegionDims(*this, getBias(), "bias");
-}
-
-/// `region` takes arguments of `arguments` and yields `results`.
-static LogicalResult verifyFunction(Operation *op, Region &region, TypeRange arguments,
-                                    TypeRange results, StringRef what) {
-  if (region.getArgumentTypes() != arguments)
-    return op->emitOpError() << what << " takes (" << region.getArgumentTypes() << "), expected ("
-                             << arguments << ")";
-  return verifyYield(op, region, results, what);
+  if (getScore().empty())
+    return success();
+  Type wide = element.getIntOrFloatBitWidth() < 32 ? Float32Type::get(getContext()) : element;
+  if (failed(verifyFunction(*this, getScore(), SmallVector<Type>(hasBias ? 2 : 1, wide), wide,
+                            "score"))) // C9
+    return failure();
+  return verifyScalarOps(*this, getScore());
 }
 
 SmallVector<sym::Expr> ScanOp::getExtents() { return sym::getShape(getResult(0)); }

@@ -95,10 +95,20 @@ std::optional<std::pair<Value, bool>> getCondition(Value bias) {
   return std::nullopt;
 }
 
+/// The bias is added to what is otherwise made of the scores: where it is -inf, they are.
+bool isAdded(AttentionOp attention) {
+  if (attention.getScore().empty())
+    return true;
+  BlockArgument bias = attention.getScore().getArgument(1);
+  Operation *yield = attention.getScore().front().getTerminator();
+  auto sum = yield->getOperand(0).getDefiningOp<arith::AddFOp>();
+  return sum && bias.hasOneUse() && *bias.user_begin() == sum;
+}
+
 /// True if `attention` has become causal.
 bool findCausal(AttentionOp attention) {
   // A single query is a matter of few keys, which targets have other ways for.
-  if (attention.getCausal() || attention.getBias().empty() ||
+  if (attention.getCausal() || attention.getBias().empty() || !isAdded(attention) ||
       attention.getM().getValue().isConstant(1))
     return false;
   unsigned query = attention.getNumBatch();

@@ -130,19 +130,64 @@ Value getSoftmaxInput(MapOp map) {
 
 //===-- The scores ----------------------------------------------------------------------------===//
 
-/// The epilogue of a product as scale * sum + bias, where the bias is what it makes of a sum of 0.
+/// The constant that `value` is, or that all of a tensor is that it has been read from; null if it is none.
+Attribute getConstant(Value value) {
+  Attribute constant;
+  if (matchPattern(value, m_Constant(&constant)))
+    return constant;
+  Operation *op = value.getDefiningOp();
+  if (auto read = dyn_cast_or_null<ReadOp>(op); read && !read.getMask()) {
+    auto map = read.getTensor().getDefiningOp<MapOp>();
+    return map && map->getNumResults() == 1 ? getConstant(getYielded(map.getBody())) : Attribute();
+  }
+  if (!op || op->getNumRegions() != 0 || op->getNumOperands() != 1 || !isPure(op))
+    return {};
+  SmallVector<OpFoldResult> folded;
+  Attribute operand = getConstant(op->getOperand(0));
+  if (!operand || failed(op->fold(operand, folded)) || folded.size() != 1)
+    return {};
+  return dyn_cast<Attribute>(folded.front());
+}
+
+/// Puts constants where an epilogue reads tensors that hold nothing else, and decides what these decide.
+void foldConstants(RewriterBase &rewriter, Region &epilogue) {
+  for (Operation &op : llvm::make_early_inc_range(epilogue.front().without_terminator())) {
+    if (op.getNumResults() != 1 || isa<arith::ConstantOp>(op))
+      continue;
+    rewriter.setInsertionPoint(&op);
+    auto select = dyn_cast<arith::SelectOp>(op);
+    APInt holds;
+    if (select && matchPattern(select.getCondition(), m_ConstantInt(&holds)))
+      rewriter.replaceOp(&op, holds.isOne() ? select.getTrueValue() : select.getFalseValue());
+    else if (auto constant = dyn_cast_or_null<TypedAttr>(getConstant(op.getResult(0))))
+      rewriter.replaceOpWithNewOp<arith::ConstantOp>(&op, constant);
+  }
+}
+
+/// So low that nothing is left of a sum that is added: in a row of nothing else all weights are equal either way.
+bool isLowest(Value value) {
+  FloatAttr number;
+  return matchPattern(value, m_Constant(&number)) && number.getValueAsDouble() <= -1e30;
+}
+
+/// The epilogue of a product as f(scale * sum) + bias, where f is mostly the number itself, or as f(scale * sum, x).
 class Scores {
 public:
-  /// Nullopt for any other function of the sum.
-  static std::optional<Scores> match(Region &epilogue) {
+  /// Nullopt for any other function of the sum. `canCompute`: f may be more than a number itself.
+  static std::optional<Scores> match(Region &epilogue, bool canCompute) {
     Scores scores(epilogue);
-    if (!scores.visit(getYielded(epilogue)))
-      return std::nullopt;
-    return scores;
+    if (scores.visit(getYielded(epilogue)))
+      return scores;
+    scores = Scores(epilogue);
+    if (canCompute && scores.findFunction(getYielded(epilogue)))
+      return scores;
+    return std::nullopt;
   }
 
   double scale = 1;
   bool hasBias = false;
+  /// What f is of, its result, and x; null where f is the number itself, or takes no x.
+  Value product, function, other;
 
 private:
   explicit Scores(Region &epilogue) : sum(epilogue.getArgument(0)) {
@@ -156,6 +201,41 @@ private:
 
   bool dependsOnSum(Value value) const { return dependents.contains(value); }
 
+  /// What is added to what depends on the sum, or leaves it out; null for another op.
+  Value getAddedTo(Operation *op) const {
+    if (auto select = dyn_cast<arith::SelectOp>(op)) {
+      bool first = dependsOnSum(select.getTrueValue());
+      Value kept = first ? select.getTrueValue() : select.getFalseValue();
+      Value other = first ? select.getFalseValue() : select.getTrueValue();
+      return !dependsOnSum(select.getCondition()) && isLowest(other) ? kept : Value();
+    }
+    if (!isa<arith::AddFOp, arith::SubFOp>(op))
+      return {};
+    bool first = dependsOnSum(op->getOperand(0));
+    if (dependsOnSum(op->getOperand(first ? 1 : 0)) || (isa<arith::SubFOp>(op) && !first))
+      return {};
+    return op->getOperand(first ? 0 : 1);
+  }
+
+  /// What `op` scales by a constant, which becomes part of `scale`; null for another op.
+  Value getScaled(Operation *op) {
+    bool divides = isa<arith::DivFOp>(op);
+    if (!divides && !isa<arith::MulFOp>(op))
+      return {};
+    for (int i : {0, 1}) {
+      FloatAttr factor;
+      if ((divides && i == 1) || !dependsOnSum(op->getOperand(i)) ||
+          !matchPattern(op->getOperand(1 - i), m_Constant(&factor)))
+        continue;
+      double number = factor.getValueAsDouble(), scaled = divides ? scale / number : scale * number;
+      if (!std::isfinite(scaled))
+        continue;
+      scale = scaled;
+      return op->getOperand(i);
+    }
+    return {};
+  }
+
   /// Follows `value` back to the sum.
   bool visit(Value value) {
     if (value == sum)
@@ -165,44 +245,53 @@ private:
       return false;
     if (isa<arith::ExtFOp, arith::TruncFOp>(op))
       return visit(op->getOperand(0));
-    if (auto select = dyn_cast<arith::SelectOp>(op)) {
-      bool first = dependsOnSum(select.getTrueValue());
-      Value kept = first ? select.getTrueValue() : select.getFalseValue();
-      Value other = first ? select.getFalseValue() : select.getTrueValue();
+    if (Value kept = getAddedTo(op)) {
       hasBias = true;
-      return !dependsOnSum(select.getCondition()) && isLowest(other) && visit(kept);
+      return visit(kept);
     }
-    if (op->getNumOperands() != 2)
-      return false;
-    bool first = dependsOnSum(op->getOperand(0));
-    Value from = op->getOperand(first ? 0 : 1), other = op->getOperand(first ? 1 : 0);
-    if (dependsOnSum(other))
-      return false;
-    if (isa<arith::AddFOp>(op) || (isa<arith::SubFOp>(op) && first)) {
-      hasBias = true;
-      return visit(from);
-    }
-    FloatAttr factor;
-    bool divides = isa<arith::DivFOp>(op) && first;
-    if ((!isa<arith::MulFOp>(op) && !divides) || !matchPattern(other, m_Constant(&factor)))
-      return false;
-    double number = factor.getValueAsDouble();
-    scale = divides ? scale / number : scale * number;
+    Value scaled = getScaled(op);
     bool hadBias = std::exchange(hasBias, false);
-    if (!visit(from) || hasBias) // a bias that is scaled: its own map scales it
+    if (!scaled || !visit(scaled) || hasBias) // a bias that is scaled: its own map scales it
       return false;
     hasBias = hadBias;
-    return std::isfinite(scale);
+    return true;
   }
 
-  /// So low that nothing is left of a sum that is added: in a row of nothing else all weights are equal either way.
-  static bool isLowest(Value value) {
-    // A tensor of one number may not have been folded yet.
-    if (auto read = value.getDefiningOp<ReadOp>(); read && !read.getMask())
-      if (auto map = read.getTensor().getDefiningOp<MapOp>(); map && map->getNumResults() == 1)
-        value = getYielded(map.getBody());
-    FloatAttr number;
-    return matchPattern(value, m_Constant(&number)) && number.getValueAsDouble() <= -1e30;
+  /// `value` is a function of scalars: of the sum, of constants, and of one number or condition that is added to or chosen by.
+  bool findFunction(Value value) {
+    while (Operation *op = value.getDefiningOp()) {
+      Value kept = getAddedTo(op);
+      if (!kept)
+        break;
+      hasBias = true;
+      value = kept;
+    }
+    function = value;
+    product = sum;
+    if (sum.hasOneUse() && getScaled(*sum.user_begin()))
+      product = sum.user_begin()->getResult(0);
+    SmallVector<Value> pending{function};
+    for (llvm::DenseSet<Value> seen; !pending.empty();) {
+      Value next = pending.pop_back_val();
+      if (next == product || !seen.insert(next).second || isa<BlockArgument>(next))
+        continue;
+      Operation *op = next.getDefiningOp();
+      if (op->getNumRegions() != 0 || isa<IndexedOpInterface>(op))
+        return false;
+      for (Value operand : op->getOperands()) {
+        if (dependsOnSum(operand))
+          pending.push_back(operand);
+        else if (!matchPattern(operand, m_Constant())) {
+          if (other && other != operand)
+            return false;
+          other = operand;
+        }
+      }
+    }
+    if (!other)
+      return true;
+    Type type = other.getType();
+    return !std::exchange(hasBias, true) && (type == sum.getType() || type.isInteger(1));
   }
 
   Value sum;
@@ -354,9 +443,13 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       scores = fuseEpilogue(rewriter, scores, user);
       input = getSoftmaxInput(weights);
     }
-    std::optional<Scores> epilogue = Scores::match(scores.getEpilogue());
+    foldConstants(rewriter, scores.getEpilogue());
+    // In half precision, what is made of the scores is rounded on the way.
+    bool isWide = type.getIntOrFloatBitWidth() >= 32;
+    std::optional<Scores> epilogue = Scores::match(scores.getEpilogue(), isWide);
     if (!epilogue)
-      return no("the scores are more than a multiple of the product and a mask");
+      return no(isWide ? "the scores are made of more than the product and one other number"
+                       : "the scores are more than a multiple of the product and a mask");
     if (epilogue->hasBias && yieldedType(scores.getEpilogue()) != type)
       return no("the mask has another dtype");
     emitRemark(RemarkKind::Done, product, getArgument(), "Fused",
@@ -366,6 +459,46 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       rewriter.eraseOp(map);
     rewriter.eraseOp(scores);
     return true;
+  }
+
+  /// 1 for a condition that holds, 0 for one that does not; other values are numbers already.
+  static Value toNumber(OpBuilder &b, Value value, Type type) {
+    if (!value.getType().isInteger(1))
+      return value;
+    auto number = [&](double x) -> Value {
+      return arith::ConstantOp::create(b, value.getLoc(), b.getFloatAttr(type, x));
+    };
+    return arith::SelectOp::create(b, value.getLoc(), value, number(1), number(0));
+  }
+
+  static void fillScore(AttentionOp attention, const Scores &epilogue, IRRewriter &rewriter) {
+    OpBuilder::InsertionGuard guard(rewriter);
+    Location loc = attention.getLoc();
+    Type type = epilogue.product.getType();
+    Block &block = attention.getScore().emplaceBlock();
+    rewriter.setInsertionPointToStart(&block);
+    IRMapping mapping;
+    mapping.map(epilogue.product, block.addArgument(type, loc));
+    Value bias = epilogue.hasBias ? block.addArgument(type, loc) : Value();
+    if (epilogue.other && epilogue.other.getType() != type) {
+      Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getFloatAttr(type, 0));
+      mapping.map(epilogue.other,
+                  arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::UNE, bias, zero));
+    } else if (epilogue.other) {
+      mapping.map(epilogue.other, bias);
+    }
+    auto clone = [&](auto &clone, Value value) -> void {
+      if (mapping.contains(value))
+        return;
+      for (Value operand : value.getDefiningOp()->getOperands())
+        clone(clone, operand);
+      rewriter.clone(*value.getDefiningOp(), mapping);
+    };
+    clone(clone, epilogue.function);
+    Value score = mapping.lookup(epilogue.function);
+    if (bias && !epilogue.other)
+      score = arith::AddFOp::create(rewriter, loc, score, bias);
+    YieldOp::create(rewriter, loc, score);
   }
 
   static void replace(ContractOp product, ContractOp scores, const Scores &epilogue, bool isSafe,
@@ -405,17 +538,24 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       if (&from == &scores.getEpilogue()) {
         // Minus zero is what changes no bias that is added.
         Value sum = from.getArgument(0);
-        mapping.map(sum, arith::ConstantOp::create(rewriter, sum.getLoc(),
-                                                   rewriter.getFloatAttr(sum.getType(), -0.0)));
+        Value zero = arith::ConstantOp::create(rewriter, sum.getLoc(),
+                                               rewriter.getFloatAttr(sum.getType(), -0.0));
+        mapping.map(sum, zero);
+        if (epilogue.function && !epilogue.other)
+          mapping.map(epilogue.function, zero);
       }
-      YieldOp::create(rewriter, attention.getLoc(),
-                      cloneBody(rewriter, from.front(), substitution, mapping));
+      SmallVector<Value> yielded = cloneBody(rewriter, from.front(), substitution, mapping);
+      if (&from == &scores.getEpilogue() && epilogue.other)
+        yielded = {toNumber(rewriter, mapping.lookup(epilogue.other), yielded.front().getType())};
+      YieldOp::create(rewriter, attention.getLoc(), yielded);
     };
     clone(scores.getLhs(), attention.getQ(), ofScores);
     clone(scores.getRhs(), attention.getK(), ofScores);
     clone(product.getRhs(), attention.getV(), ofProduct);
     if (epilogue.hasBias)
       clone(scores.getEpilogue(), attention.getBias(), ofScores);
+    if (epilogue.function)
+      fillScore(attention, epilogue, rewriter);
     if (rank > 3) {
       rewriter.replaceOp(
           product, createView(rewriter, product.getLoc(), attention.getResult(), shape, index));

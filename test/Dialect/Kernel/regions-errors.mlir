@@ -414,6 +414,72 @@ func.func @attention_bias(%q: tensor<8x4xf32>) -> tensor<8x4xf32> {
 
 // -----
 
+func.func @attention_score_arguments(%q: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @below {{score takes ('f32', 'f32'), expected ('f32')}}
+  %y = kernel.attention batch [] m <8> n <8> d <4> dv <4> scale 1.0 q {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d2) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d3) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } score {
+  ^bb0(%p: f32, %b: f32):
+    kernel.yield %p : f32
+  } : tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @attention_score_bias(%q: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @below {{score takes ('f32'), expected ('f32', 'f32')}}
+  %y = kernel.attention batch [] m <8> n <8> d <4> dv <4> scale 1.0 q {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d2) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d3) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+    %b = kernel.read %q (d0, d1, d2, d3) -> (d0, 0) : tensor<8x4xf32> -> f32
+    kernel.yield %b : f32
+  } score {
+  ^bb0(%p: f32):
+    kernel.yield %p : f32
+  } : tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @attention_score_reads(%q: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @below {{holds kernel.read, which is no scalar op}}
+  %y = kernel.attention batch [] m <8> n <8> d <4> dv <4> scale 1.0 q {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d2) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d3) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } score {
+  ^bb0(%p: f32):
+    %a = kernel.read %q (d0, d1, d2, d3) -> (0, 0) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
+
+// -----
+
 func.func @scatter_c6(%index: tensor<7xi64>) -> tensor<4xi64> {
   // expected-error @below {{perm is not a permutation of the 1 batch and target dims}}
   %y = kernel.scatter batch [] targets [4] places [7] perm [1] init {

@@ -112,3 +112,37 @@ func.func @fits(%x: tensor<100x256xf32>, %y: tensor<100x256xf64>) -> (tensor<100
   } : tensor<100x256xf64>
   return %o, %p : tensor<100x256xf32>, tensor<100x256xf64>
 }
+
+// -----
+
+// Scores that are made of a product and a bias, and NaN where all of a row is left out.
+// CHECK-LABEL: func.func @score
+// CHECK-NOT: kernel.attention
+// CHECK: ^bb0(%[[SUM:.*]]: f32):
+// CHECK: %[[PRODUCT:.*]] = arith.mulf %[[SUM]]
+// CHECK: %[[BIAS:.*]] = kernel.read %{{.*}} (d0, d1, d2, d3) -> (d1)
+// CHECK: %[[TANH:.*]] = math.tanh %[[PRODUCT]] : f32
+// CHECK: arith.addf %[[TANH]], %[[BIAS]] : f32
+// CHECK: } : tensor<1x8x8xf32>
+// CHECK-NOT: arith.select
+func.func @score(%q: tensor<8x4xf32>, %bias: tensor<8xf32>) -> tensor<1x8x4xf32> {
+  %y = kernel.attention batch [1] m <8> n <8> d <4> dv <4> scale 0.5 nan q {
+    %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d1, d3) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d2, d3) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d2, d4) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+    %a = kernel.read %bias (d0, d1, d2, d3, d4) -> (d1) : tensor<8xf32> -> f32
+    kernel.yield %a : f32
+  } score {
+  ^bb0(%p: f32, %b: f32):
+    %t = math.tanh %p : f32
+    %s = arith.addf %t, %b : f32
+    kernel.yield %s : f32
+  } : tensor<1x8x4xf32>
+  return %y : tensor<1x8x4xf32>
+}

@@ -241,3 +241,68 @@ func.func @large(%x: tensor<1x5x4xf32>, %z: tensor<1x6x4xf32>, %pad: tensor<6xi1
   } : tensor<1x5x4xf32>
   return %r : tensor<1x5x4xf32>
 }
+
+// -----
+
+// It is added to what is made of the scores.
+// CHECK-LABEL: func.func @added
+// CHECK: causal
+func.func @added(%x: tensor<1x5x4xf32>) -> tensor<1x5x4xf32> {
+  %r = kernel.attention batch [1] m #sym.expr<5> n #sym.expr<5> d #sym.expr<4> dv #sym.expr<4> scale 5.000000e-01 q {
+    %q = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<1x5x4xf32> -> f32
+    kernel.yield %q : f32
+  } k {
+    %k = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<1x5x4xf32> -> f32
+    kernel.yield %k : f32
+  } v {
+    %v = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<1x5x4xf32> -> f32
+    kernel.yield %v : f32
+  } bias {
+    %zero = arith.constant 0.0 : f32
+    %lowest = arith.constant 0xFF800000 : f32
+    %i = kernel.index (d0, d1, d2, d3, d4) -> (d1)
+    %j = kernel.index (d0, d1, d2, d3, d4) -> (d2)
+    %c = arith.cmpi sle, %j, %i : i64
+    %y = arith.select %c, %zero, %lowest : f32
+    kernel.yield %y : f32
+  } score {
+  ^bb0(%p: f32, %b: f32):
+    %t = math.tanh %p : f32
+    %s = arith.addf %t, %b : f32
+    kernel.yield %s : f32
+  } : tensor<1x5x4xf32>
+  return %r : tensor<1x5x4xf32>
+}
+
+// -----
+
+// It is not: what is made of the scores where it is -inf is a number.
+// CHECK-LABEL: func.func @combined
+// CHECK-NOT: causal
+// CHECK: arith.cmpi
+func.func @combined(%x: tensor<1x5x4xf32>) -> tensor<1x5x4xf32> {
+  %r = kernel.attention batch [1] m #sym.expr<5> n #sym.expr<5> d #sym.expr<4> dv #sym.expr<4> scale 5.000000e-01 q {
+    %q = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<1x5x4xf32> -> f32
+    kernel.yield %q : f32
+  } k {
+    %k = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<1x5x4xf32> -> f32
+    kernel.yield %k : f32
+  } v {
+    %v = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<1x5x4xf32> -> f32
+    kernel.yield %v : f32
+  } bias {
+    %zero = arith.constant 0.0 : f32
+    %lowest = arith.constant 0xFF800000 : f32
+    %i = kernel.index (d0, d1, d2, d3, d4) -> (d1)
+    %j = kernel.index (d0, d1, d2, d3, d4) -> (d2)
+    %c = arith.cmpi sle, %j, %i : i64
+    %y = arith.select %c, %zero, %lowest : f32
+    kernel.yield %y : f32
+  } score {
+  ^bb0(%p: f32, %b: f32):
+    %t = math.tanh %p : f32
+    %s = arith.maximumf %t, %b : f32
+    kernel.yield %s : f32
+  } : tensor<1x5x4xf32>
+  return %r : tensor<1x5x4xf32>
+}

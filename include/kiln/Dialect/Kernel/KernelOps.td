@@ -360,6 +360,16 @@ def Kernel_AttentionOp : Kernel_Op<"attention",
     result[batch, m, dv] = sum over n of p[m, n] * v(batch, n, dv), where
     p[m, ·] = softmax over n of (scale * sum over d of q(batch, m, d) * k(batch, n, d) + bias(batch, m, n)).
     With `causal`, n > m is left out. A row in which all is left out or -inf gives 0; with `nan` NaN, unless there are no keys.
+    With a `score` region, the softmax is of what that makes of the scaled product and, if there is one, of the bias, which is then
+    not added:
+    ```mlir
+    score {
+    ^bb0(%product: f32, %bias: f32):
+      %0 = math.tanh %product : f32
+      %1 = arith.addf %0, %bias : f32
+      kernel.yield %1 : f32
+    }
+    ```
     Dims are numbered batch…, m, n, d, dv, and every region's maps take all of them. An empty `bias` region adds nothing, and one
     that is 0 becomes empty. `perm` says which of (batch…, m, dv) each dim of the result is, counted in that order.
 
@@ -375,17 +385,19 @@ def Kernel_AttentionOp : Kernel_Op<"attention",
     Constraints: as `kernel.contract`, with (C1) the result's shape the (permuted) batch, m, dv; further
     - (C8) with `part`, and only then, there are a maximum and a sum, of the result's element type, which
       is at least as wide as that of q, k and v; else it is that type
+    - (C9) `score` takes one number, or two if there is a bias, and yields one, all of the type in which sums are
+      made (f32 for narrower floats); it holds scalar ops alone: nothing that takes dims, no region
   }];
   let arguments = (ins Sym_ShapeAttr:$batch, Sym_ExprAttr:$m, Sym_ExprAttr:$n, Sym_ExprAttr:$d,
                        Sym_ExprAttr:$dv, F64Attr:$scale, UnitAttr:$causal,
                        UnitAttr:$nan, OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<Sym_ExprAttr>:$part);
   let results = (outs AnyRankedTensor:$result, Variadic<AnyRankedTensor>:$state);
   let regions = (region SizedRegion<1>:$q, SizedRegion<1>:$k, SizedRegion<1>:$v,
-                        MaxSizedRegion<1>:$bias);
+                        MaxSizedRegion<1>:$bias, MaxSizedRegion<1>:$score);
   let assemblyFormat = [{
     `batch` custom<ExprList>($batch) `m` $m `n` $n `d` $d `dv` $dv `scale` $scale
     (`causal` $causal^)? (`nan` $nan^)? (`perm` $perm^)? (`part` custom<Size>($part)^)? attr-dict-with-keyword
-    `q` $q `k` $k `v` $v `bias` $bias `:` type($result) (`,` type($state)^)?
+    `q` $q `k` $k `v` $v `bias` $bias (`score` $score^)? `:` type($result) (`,` type($state)^)?
   }];
   let hasVerifier = 1;
   let hasCanonicalizeMethod = 1;

@@ -21,9 +21,9 @@ def CudaExpandAttention : Pass<"cuda-expand-attention", "::mlir::ModuleOp"> {
   let summary = "Make products of attention with too many features for a block";
   let description = [{
     A block has the features of some queries, keys and values in shared memory and in registers: up to 256 of
-    bf16, f16 and f32, and fewer of f64. Attention with more, or with a number that only a run shows, becomes
-    what it is defined as: a product of queries and keys, whose epilogue scales, adds the bias and leaves out
-    keys; a softmax over keys, 0 in rows of nothing but -inf; and a product with the values. Scores are in
+    bf16, f16 and f32, and fewer of f64. Attention with more, with a number that only a run shows, or with a `score` region, becomes
+    what it is defined as: a product of queries and keys, whose epilogue scales, adds the bias (or does as `score` says) and leaves out
+    keys; a softmax over keys, 0 or NaN in rows of nothing but -inf; and a product with the values. Scores are in
     memory in the type in which sums are made, weights in that of the values.
   }];
   let dependentDialects = [

@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-/// scale * q kᵀ + bias, or -inf for keys that a query does not see, [batch…, m, n].
+/// scale * q kᵀ + bias, or what `score` makes of them, or -inf for keys that a query does not see, [batch…, m, n].
 static Value makeScores(KernelBuilder &kernels, const AttentionSpec &spec,
                         std::optional<double> scale, Type wide) {
   unsigned rank = spec.batch.size();
@@ -25,9 +25,13 @@ static Value makeScores(KernelBuilder &kernels, const AttentionSpec &spec,
       Element size = convert(body.index(features), Float64Type::get(wide.getContext()));
       factor = convert(rsqrt(size), sum.type());
     }
-    Element score = sum * factor;
+    Element score = sum * factor, bias;
     if (spec.bias)
-      score = score + convert(spec.bias(body), sum.type());
+      bias = convert(spec.bias(body), sum.type());
+    if (spec.score)
+      score = spec.score(body, score, bias);
+    else if (bias)
+      score = score + bias;
     if (!spec.causal)
       return score;
     return select(body.index(body.dim(rank + 1)) <= body.index(body.dim(rank)), score,
@@ -49,7 +53,8 @@ Value kernel::attentionOfProducts(KernelBuilder &kernels, const AttentionSpec &s
       at.push_back(inner.dim(rank + 2));
       return inner.read(scores, at);
     };
-    return softmax(body, body.broadcast(scores), {spec.n}, read, SoftmaxKind::Safe);
+    return softmax(body, body.broadcast(scores), {spec.n}, read,
+                   spec.nan ? SoftmaxKind::Plain : SoftmaxKind::Safe);
   });
   Contraction mean;
   mean.batch = spec.batch;

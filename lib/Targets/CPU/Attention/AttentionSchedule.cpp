@@ -177,15 +177,19 @@ static int64_t chooseBlockPanels(const AttentionLayout &layout, double panelSeco
   return llvm::divideCeilSigned(panels, llvm::divideCeilSigned(panels, blockPanels));
 }
 
-/// Cycles of a vector of scores beside its products: the bias, and what softmax reads, computes and writes.
+/// Cycles of a vector of scores beside its products: the bias, what is made of both, and what softmax reads, computes and writes.
 static double getScoreCycles(kernel::AttentionOp op, const CPUInfo &target) {
-  kernel::BodyCost bias;
-  if (!op.getBias().empty())
-    bias = kernel::getCost(op.getBias());
   constexpr int64_t softmaxOps = 3, softmaxAccesses = 4;
-  return double(bias.arithmetic + softmaxOps) / double(target.opRate) +
-         double((bias.reads + softmaxAccesses) * target.accessCost) +
-         double((bias.transcendental + 1) * target.functionCost);
+  int64_t arithmetic = softmaxOps, accesses = softmaxAccesses, functions = 1;
+  for (Region *region : {&op.getBias(), &op.getScore()})
+    if (!region->empty()) {
+      kernel::BodyCost cost = kernel::getCost(*region);
+      arithmetic += cost.arithmetic;
+      accesses += cost.reads;
+      functions += cost.transcendental;
+    }
+  return double(arithmetic) / double(target.opRate) + double(accesses * target.accessCost) +
+         double(functions * target.functionCost);
 }
 
 static KernelPlan planPanels(AttentionLayout layout, const CPUInfo &target) {

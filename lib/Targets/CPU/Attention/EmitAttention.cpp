@@ -39,6 +39,8 @@ public:
         onlyBlock(layout.numKeyBlocks().isConstant(1)) {
     if (!op.getBias().empty())
       bias.emplace(frame, op.getBias());
+    if (!op.getScore().empty())
+      scoring.emplace(frame, op.getScore());
   }
 
   void emit() {
@@ -293,7 +295,7 @@ private:
     emitOutput(panel, block, factor);
   }
 
-  /// The bias is where the scores' sums begin.
+  /// The bias is where the scores' sums begin, or beside them what scores are made of.
   void emitBias(const Panel &panel, const KeyBlock &block) {
     BodyEmitter::Scope scope(*bias);
     auto bindQuery = [&](sym::Expr query) { bias->setDim(dimM, query); };
@@ -338,7 +340,7 @@ private:
     shape.lanes = layout.lanes;
     shape.loops = {{layout.depth, layout.keys.featureStride, layout.panel()}};
     SmallVector<Value> init;
-    if (bias)
+    if (bias && !scoring)
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t v = 0; v < panel.vectors; ++v)
           init.push_back(loadVector(scores, key + i, v));
@@ -348,11 +350,14 @@ private:
     SmallVector<Value> largest(maxima);
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t v = 0; v < panel.vectors; ++v) {
-        Value score = sums[i * panel.vectors + v];
+        Value sum = sums[i * panel.vectors + v];
+        if (scoring)
+          sum = emitScore(*scoring, sum, bias ? loadVector(scores, key + i, v) : Value(),
+                          layout.lanes);
         if (op.getCausal())
-          score = emitCausal(score, block.first + key + i, firstQuery(panel) + v * layout.lanes);
-        storeVector(score, scores, key + i, v);
-        largest[v] = emitMax(frame, score, largest[v]);
+          sum = emitCausal(sum, block.first + key + i, firstQuery(panel) + v * layout.lanes);
+        storeVector(sum, scores, key + i, v);
+        largest[v] = emitMax(frame, sum, largest[v]);
       }
     return largest;
   }
@@ -486,7 +491,7 @@ private:
   kernel::AttentionOp op;
   AttentionLayout layout;
   BodyEmitter queries, keys, values;
-  std::optional<BodyEmitter> bias;
+  std::optional<BodyEmitter> bias, scoring;
   int64_t dimM, dimN, dimD, dimDv;
   /// All keys are one block: no running maximum to keep.
   bool onlyBlock;

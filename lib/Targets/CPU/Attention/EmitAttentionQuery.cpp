@@ -29,6 +29,8 @@ public:
         dimDv(dimM + 3), sumVector(VectorType::get(lanes, layout.sumType)) {
     if (!op.getBias().empty())
       bias.emplace(frame, op.getBias());
+    if (!op.getScore().empty())
+      scoring.emplace(frame, op.getScore());
   }
 
   void emit() {
@@ -193,15 +195,18 @@ private:
       for (size_t i = 0; i < half; ++i)
         sums[i] = arith::AddFOp::create(b, loc, sums[i], sums[i + half]);
     Value scores = sums.front();
-    Value mask = whole ? Value() : emitTailMask(frame, key, count, lanes);
+    Value mask = whole ? Value() : emitTailMask(frame, key, count, lanes), added;
     if (bias) {
       BodyEmitter::Scope scope(*bias);
       bias->setDim(dimN, first + key + bias->setLanes(lanes, mask));
-      Value value = bias->emitYield().front();
+      added = bias->emitYield().front();
       if (layout.elementType != layout.sumType)
-        value = arith::ExtFOp::create(b, loc, sumVector, value);
-      scores = arith::AddFOp::create(b, loc, scores, value);
+        added = arith::ExtFOp::create(b, loc, sumVector, added);
     }
+    if (scoring)
+      scores = emitScore(*scoring, scores, added, lanes);
+    else if (added)
+      scores = arith::AddFOp::create(b, loc, scores, added);
     if (mask)
       scores = arith::SelectOp::create(b, loc, mask, scores, lowest);
     store(scores, layout.scoreOffset(), key);
@@ -297,7 +302,7 @@ private:
   const AttentionLayout &layout;
   int64_t lanes;
   BodyEmitter queries, keys, values;
-  std::optional<BodyEmitter> bias;
+  std::optional<BodyEmitter> bias, scoring;
   int64_t dimM, dimN, dimD, dimDv;
   VectorType sumVector;
   Value zero, lowest;
@@ -311,6 +316,15 @@ Value cpu::emitMax(KernelFrame &frame, Value score, Value largest) {
   Value greater =
       arith::CmpFOp::create(frame.builder, frame.loc, arith::CmpFPredicate::OGT, score, largest);
   return arith::SelectOp::create(frame.builder, frame.loc, greater, score, largest);
+}
+
+Value cpu::emitScore(BodyEmitter &score, Value product, Value bias, int64_t lanes) {
+  BodyEmitter::Scope scope(score);
+  score.setLanes(lanes);
+  score.setArgument(0, product);
+  if (bias)
+    score.setArgument(1, bias);
+  return score.emitYield().front();
 }
 
 void cpu::emitAttentionQuery(KernelFrame &frame, kernel::AttentionOp op,

@@ -1,4 +1,4 @@
-// cuda-expand-attention: makes products of attention that has too many features for a block.
+// cuda-expand-attention: makes products of attention that has too many features for a block, or scores of its own.
 #include "CUDA/Attention/AttentionKernel.h"
 #include "kiln/Dialect/Kernel/Builder/AttentionProducts.h"
 #include "kiln/Targets/CUDA/Passes.h"
@@ -38,6 +38,15 @@ static Value expand(AttentionOp op) {
     };
   };
   auto query = inScores(op.getQ()), key = inScores(op.getK()), bias = inScores(op.getBias());
+  auto score = [&](BodyBuilder &body, Element product, Element added) {
+    IRMapping mapping;
+    mapping.map(op.getScore().getArgument(0), product.value());
+    if (added)
+      mapping.map(op.getScore().getArgument(1), added.value());
+    DimSubstitution none{0, body.numDims(), {}, {}, {}};
+    Value result = cloneBody(body.b(), op.getScore().front(), none, mapping).front();
+    return Element(body.b(), result, result.getType());
+  };
   auto value = [&](BodyBuilder &body, sym::Expr n, sym::Expr dv) {
     Exprs dims = body.dims(0, rank);
     dims.append({0, n, 0, dv});
@@ -50,12 +59,15 @@ static Value expand(AttentionOp op) {
   spec.d = op.getD().getValue();
   spec.dv = op.getDv().getValue();
   spec.causal = op.getCausal();
+  spec.nan = op.getNan();
   if (op.getPerm())
     spec.perm = llvm::to_vector(*op.getPerm());
   spec.q = query;
   spec.k = key;
   if (!op.getBias().empty())
     spec.bias = bias;
+  if (!op.getScore().empty())
+    spec.score = score;
   Type type = cast<RankedTensorType>(op.getResult().getType()).getElementType();
   // Tensor cores multiply weights that are no wider than values, as they do in a block.
   return kernel::attentionOfProducts(kernels, spec, op.getScale().convertToDouble(), value, type,
@@ -67,7 +79,7 @@ struct ExpandAttention : kiln::cuda::impl::CudaExpandAttentionBase<ExpandAttenti
   void runOnOperation() override {
     SmallVector<AttentionOp> ops;
     getOperation().walk([&](AttentionOp op) {
-      if (!op.getPart() && !cuda::fitsInBlock(op))
+      if (!op.getPart() && (!cuda::fitsInBlock(op) || !op.getScore().empty()))
         ops.push_back(op);
     });
     for (AttentionOp op : ops) {

@@ -135,10 +135,12 @@ struct AttentionSpec {
   Exprs batch;
   Expr m, n, d, dv;
   double scale = 1;
-  bool causal = false;
+  bool causal = false, nan = false;
   llvm::SmallVector<int64_t> perm;
   llvm::function_ref<Element(BodyBuilder &)> q, k, v;
   llvm::function_ref<Element(BodyBuilder &)> bias = nullptr; // null: none
+  /// Of the scaled product and the bias (null if there is none); null: their sum.
+  llvm::function_ref<Element(BodyBuilder &, Element product, Element bias)> score = nullptr;
 };
 
 /// A kernel.scan: along `dim` of `shape`, `finish` of a state that starts as `init` and takes one
