@@ -694,6 +694,16 @@ def test_attention_written_out(compile_and_compare, dtype, tolerance):
     assert kernels.count("kernel.attention batch") == (7 if dtype == torch.bfloat16 else 12)
 
 
+def test_attention_of_one_query(check_calls):
+    """Scores of one dim, however they are computed."""
+
+    def function(q, k, v):
+        scores = (k @ q, (q[None] @ k.T).squeeze(0), torch.einsum("nd,d->n", k, q * 2))
+        return tuple(F.softmax(one, 0) @ v for one in scores)
+
+    check_calls(function, (some(16), some(11, 16), some(11, 8)), **CLOSE)
+
+
 def test_concatenated_products(compile_and_compare):
     """Products are computed where the concatenation wants them, also when they are read elsewhere, and in a result of the model."""
 

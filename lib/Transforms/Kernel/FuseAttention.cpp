@@ -1,4 +1,5 @@
 // kernel-fuse-attention: a softmax between two products is attention, whose scores are never in memory.
+#include "AttentionScores.h"
 #include "Epilogue.h"
 #include "SplitBatch.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
@@ -70,8 +71,6 @@ template <typename Combine> ReduceOp getReduce(Value value, Expr extent) {
   return combinesBoth ? reduce : ReduceOp();
 }
 
-Value getYielded(Region &region) { return region.front().getTerminator()->getOperand(0); }
-
 /// x - y of exp(x - y).
 arith::SubFOp getExponent(Value value) {
   auto exp = value.getDefiningOp<math::ExpOp>();
@@ -128,176 +127,6 @@ Value getSoftmaxInput(MapOp map) {
   return softmax ? softmax->input : Value();
 }
 
-//===-- The scores ----------------------------------------------------------------------------===//
-
-/// The constant that `value` is, or that all of a tensor is that it has been read from; null if it is none.
-Attribute getConstant(Value value) {
-  Attribute constant;
-  if (matchPattern(value, m_Constant(&constant)))
-    return constant;
-  Operation *op = value.getDefiningOp();
-  if (auto read = dyn_cast_or_null<ReadOp>(op); read && !read.getMask()) {
-    auto map = read.getTensor().getDefiningOp<MapOp>();
-    return map && map->getNumResults() == 1 ? getConstant(getYielded(map.getBody())) : Attribute();
-  }
-  if (!op || op->getNumRegions() != 0 || op->getNumOperands() != 1 || !isPure(op))
-    return {};
-  SmallVector<OpFoldResult> folded;
-  Attribute operand = getConstant(op->getOperand(0));
-  if (!operand || failed(op->fold(operand, folded)) || folded.size() != 1)
-    return {};
-  return dyn_cast<Attribute>(folded.front());
-}
-
-/// Puts constants where an epilogue reads tensors that hold nothing else, and decides what these decide.
-void foldConstants(RewriterBase &rewriter, Region &epilogue) {
-  for (Operation &op : llvm::make_early_inc_range(epilogue.front().without_terminator())) {
-    if (op.getNumResults() != 1 || isa<arith::ConstantOp>(op))
-      continue;
-    rewriter.setInsertionPoint(&op);
-    auto select = dyn_cast<arith::SelectOp>(op);
-    APInt holds;
-    if (select && matchPattern(select.getCondition(), m_ConstantInt(&holds)))
-      rewriter.replaceOp(&op, holds.isOne() ? select.getTrueValue() : select.getFalseValue());
-    else if (auto constant = dyn_cast_or_null<TypedAttr>(getConstant(op.getResult(0))))
-      rewriter.replaceOpWithNewOp<arith::ConstantOp>(&op, constant);
-  }
-}
-
-/// So low that nothing is left of a sum that is added: in a row of nothing else all weights are equal either way.
-bool isLowest(Value value) {
-  FloatAttr number;
-  return matchPattern(value, m_Constant(&number)) && number.getValueAsDouble() <= -1e30;
-}
-
-/// The epilogue of a product as f(scale * sum) + bias, where f is mostly the number itself, or as f(scale * sum, x).
-class Scores {
-public:
-  /// Nullopt for any other function of the sum. `canCompute`: f may be more than a number itself.
-  static std::optional<Scores> match(Region &epilogue, bool canCompute) {
-    Scores scores(epilogue);
-    if (scores.visit(getYielded(epilogue)))
-      return scores;
-    scores = Scores(epilogue);
-    if (canCompute && scores.findFunction(getYielded(epilogue)))
-      return scores;
-    return std::nullopt;
-  }
-
-  double scale = 1;
-  bool hasBias = false;
-  /// What f is of, its result, and x; null where f is the number itself, or takes no x.
-  Value product, function, other;
-
-private:
-  explicit Scores(Region &epilogue) : sum(epilogue.getArgument(0)) {
-    dependents.insert(sum);
-    for (Operation &op : epilogue.front())
-      op.walk([&](Operation *inner) {
-        if (llvm::any_of(inner->getOperands(), [&](Value value) { return dependsOnSum(value); }))
-          dependents.insert_range(op.getResults());
-      });
-  }
-
-  bool dependsOnSum(Value value) const { return dependents.contains(value); }
-
-  /// What is added to what depends on the sum, or leaves it out; null for another op.
-  Value getAddedTo(Operation *op) const {
-    if (auto select = dyn_cast<arith::SelectOp>(op)) {
-      bool first = dependsOnSum(select.getTrueValue());
-      Value kept = first ? select.getTrueValue() : select.getFalseValue();
-      Value other = first ? select.getFalseValue() : select.getTrueValue();
-      return !dependsOnSum(select.getCondition()) && isLowest(other) ? kept : Value();
-    }
-    if (!isa<arith::AddFOp, arith::SubFOp>(op))
-      return {};
-    bool first = dependsOnSum(op->getOperand(0));
-    if (dependsOnSum(op->getOperand(first ? 1 : 0)) || (isa<arith::SubFOp>(op) && !first))
-      return {};
-    return op->getOperand(first ? 0 : 1);
-  }
-
-  /// What `op` scales by a constant, which becomes part of `scale`; null for another op.
-  Value getScaled(Operation *op) {
-    bool divides = isa<arith::DivFOp>(op);
-    if (!divides && !isa<arith::MulFOp>(op))
-      return {};
-    for (int i : {0, 1}) {
-      FloatAttr factor;
-      if ((divides && i == 1) || !dependsOnSum(op->getOperand(i)) ||
-          !matchPattern(op->getOperand(1 - i), m_Constant(&factor)))
-        continue;
-      double number = factor.getValueAsDouble(), scaled = divides ? scale / number : scale * number;
-      if (!std::isfinite(scaled))
-        continue;
-      scale = scaled;
-      return op->getOperand(i);
-    }
-    return {};
-  }
-
-  /// Follows `value` back to the sum.
-  bool visit(Value value) {
-    if (value == sum)
-      return true;
-    Operation *op = value.getDefiningOp();
-    if (!op || op->getNumRegions() != 0)
-      return false;
-    if (isa<arith::ExtFOp, arith::TruncFOp>(op))
-      return visit(op->getOperand(0));
-    if (Value kept = getAddedTo(op)) {
-      hasBias = true;
-      return visit(kept);
-    }
-    Value scaled = getScaled(op);
-    bool hadBias = std::exchange(hasBias, false);
-    if (!scaled || !visit(scaled) || hasBias) // a bias that is scaled: its own map scales it
-      return false;
-    hasBias = hadBias;
-    return true;
-  }
-
-  /// `value` is a function of scalars: of the sum, of constants, and of one number or condition that is added to or chosen by.
-  bool findFunction(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      Value kept = getAddedTo(op);
-      if (!kept)
-        break;
-      hasBias = true;
-      value = kept;
-    }
-    function = value;
-    product = sum;
-    if (sum.hasOneUse() && getScaled(*sum.user_begin()))
-      product = sum.user_begin()->getResult(0);
-    SmallVector<Value> pending{function};
-    for (llvm::DenseSet<Value> seen; !pending.empty();) {
-      Value next = pending.pop_back_val();
-      if (next == product || !seen.insert(next).second || isa<BlockArgument>(next))
-        continue;
-      Operation *op = next.getDefiningOp();
-      if (op->getNumRegions() != 0 || isa<IndexedOpInterface>(op))
-        return false;
-      for (Value operand : op->getOperands()) {
-        if (dependsOnSum(operand))
-          pending.push_back(operand);
-        else if (!matchPattern(operand, m_Constant())) {
-          if (other && other != operand)
-            return false;
-          other = operand;
-        }
-      }
-    }
-    if (!other)
-      return true;
-    Type type = other.getType();
-    return !std::exchange(hasBias, true) && (type == sum.getType() || type.isInteger(1));
-  }
-
-  Value sum;
-  llvm::DenseSet<Value> dependents;
-};
-
 //===-- Attention -----------------------------------------------------------------------------===//
 
 /// Dims of a product as those of the attention.
@@ -325,8 +154,10 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       if (!weights)
         continue;
       // Products of tensors of three dims, as decompositions have them, of a softmax of more.
-      SmallVector<Expr> batch = weights.getExtents();
-      batch.pop_back_n(2);
+      SmallVector<Expr> extents = weights.getExtents();
+      if (extents.size() < 2)
+        continue;
+      ArrayRef<Expr> batch = ArrayRef(extents).drop_back(2);
       scores = splitBatch(rewriter, scores, batch);
       if (ContractOp flat = findReader(weights))
         if (splitBatch(rewriter, flat, batch) != flat)
@@ -446,7 +277,7 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
     foldConstants(rewriter, scores.getEpilogue());
     // In half precision, what is made of the scores is rounded on the way.
     bool isWide = type.getIntOrFloatBitWidth() >= 32;
-    std::optional<Scores> epilogue = Scores::match(scores.getEpilogue(), isWide);
+    std::optional<AttentionScores> epilogue = AttentionScores::match(scores.getEpilogue(), isWide);
     if (!epilogue)
       return no(isWide ? "the scores are made of more than the product and one other number"
                        : "the scores are more than a multiple of the product and a mask");
@@ -461,48 +292,8 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
     return true;
   }
 
-  /// 1 for a condition that holds, 0 for one that does not; other values are numbers already.
-  static Value toNumber(OpBuilder &b, Value value, Type type) {
-    if (!value.getType().isInteger(1))
-      return value;
-    auto number = [&](double x) -> Value {
-      return arith::ConstantOp::create(b, value.getLoc(), b.getFloatAttr(type, x));
-    };
-    return arith::SelectOp::create(b, value.getLoc(), value, number(1), number(0));
-  }
-
-  static void fillScore(AttentionOp attention, const Scores &epilogue, IRRewriter &rewriter) {
-    OpBuilder::InsertionGuard guard(rewriter);
-    Location loc = attention.getLoc();
-    Type type = epilogue.product.getType();
-    Block &block = attention.getScore().emplaceBlock();
-    rewriter.setInsertionPointToStart(&block);
-    IRMapping mapping;
-    mapping.map(epilogue.product, block.addArgument(type, loc));
-    Value bias = epilogue.hasBias ? block.addArgument(type, loc) : Value();
-    if (epilogue.other && epilogue.other.getType() != type) {
-      Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getFloatAttr(type, 0));
-      mapping.map(epilogue.other,
-                  arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::UNE, bias, zero));
-    } else if (epilogue.other) {
-      mapping.map(epilogue.other, bias);
-    }
-    auto clone = [&](auto &clone, Value value) -> void {
-      if (mapping.contains(value))
-        return;
-      for (Value operand : value.getDefiningOp()->getOperands())
-        clone(clone, operand);
-      rewriter.clone(*value.getDefiningOp(), mapping);
-    };
-    clone(clone, epilogue.function);
-    Value score = mapping.lookup(epilogue.function);
-    if (bias && !epilogue.other)
-      score = arith::AddFOp::create(rewriter, loc, score, bias);
-    YieldOp::create(rewriter, loc, score);
-  }
-
-  static void replace(ContractOp product, ContractOp scores, const Scores &epilogue, bool isSafe,
-                      IRRewriter &rewriter) {
+  static void replace(ContractOp product, ContractOp scores, const AttentionScores &epilogue,
+                      bool isSafe, IRRewriter &rewriter) {
     MLIRContext *context = rewriter.getContext();
     auto size = [&](sym::ShapeAttr sizes) {
       return sym::ExprAttr::get(context, sizes.getSizes().front());
@@ -535,18 +326,12 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPointToStart(&to.emplaceBlock());
       IRMapping mapping;
-      if (&from == &scores.getEpilogue()) {
-        // Minus zero is what changes no bias that is added.
-        Value sum = from.getArgument(0);
-        Value zero = arith::ConstantOp::create(rewriter, sum.getLoc(),
-                                               rewriter.getFloatAttr(sum.getType(), -0.0));
-        mapping.map(sum, zero);
-        if (epilogue.function && !epilogue.other)
-          mapping.map(epilogue.function, zero);
-      }
+      bool isEpilogue = &from == &scores.getEpilogue();
+      if (isEpilogue)
+        epilogue.leaveOut(rewriter, mapping);
       SmallVector<Value> yielded = cloneBody(rewriter, from.front(), substitution, mapping);
-      if (&from == &scores.getEpilogue() && epilogue.other)
-        yielded = {toNumber(rewriter, mapping.lookup(epilogue.other), yielded.front().getType())};
+      if (isEpilogue && epilogue.other)
+        yielded = {epilogue.createBias(rewriter, mapping.lookup(epilogue.other))};
       YieldOp::create(rewriter, attention.getLoc(), yielded);
     };
     clone(scores.getLhs(), attention.getQ(), ofScores);
@@ -555,7 +340,7 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
     if (epilogue.hasBias)
       clone(scores.getEpilogue(), attention.getBias(), ofScores);
     if (epilogue.function)
-      fillScore(attention, epilogue, rewriter);
+      epilogue.fill(rewriter, attention.getScore());
     if (rank > 3) {
       rewriter.replaceOp(
           product, createView(rewriter, product.getLoc(), attention.getResult(), shape, index));
