@@ -12,7 +12,7 @@ static Element interpolate(BodyBuilder &body, Value image, Expr batch, Expr chan
   Type type = elementType(image), i64 = body.b().getI64Type();
   Element zero = body.constant(type, 0);
   Element height = body.index(shape[2]), width = body.index(shape[3]);
-  // What is not within one element of the image is 0 also beside NaN and infinity.
+  // Places further than one element from the image are 0, also beside NaN and infinity.
   auto isNear = [&](Element at, Element size) {
     return (at > at.constant(-1.0)) & (at < convert(size, type));
   };

@@ -39,7 +39,7 @@ public:
   const Expr (&pooledSizes() const)[2] { return pooled; }
   Type elements() const { return type; }
 
-  /// Of region d0, whose bins are d1 and d2. The mean of no samples is 0 or, if not `zeroIfNone`, NaN.
+  /// The mean of a bin (d1, d2) of region d0. That of no samples is 0 or, if not `zeroIfNone`, NaN.
   Element mean(BodyBuilder &body, Expr channel, bool zeroIfNone) {
     Side sides[2] = {side(body, body.dim(0), 0), side(body, body.dim(0), 1)};
     Element image = body.read(rois, Exprs{body.dim(0), 0});
@@ -84,15 +84,12 @@ private:
   /// The samples of a bin of the largest region.
   Value countSamples(int axis) {
     Type i64 = call.kernels.b().getI64Type();
-    Value most = call.kernels.map({}, type, [&](BodyBuilder &body) {
-      return body.max({numRegions()}, type, [&](BodyBuilder &inner) {
-        Element samples = side(inner, inner.dim(0), axis).samples;
-        return select(samples > samples.constant(0), samples, samples.constant(0));
-      });
-    });
     return call.kernels.map({}, i64, [&](BodyBuilder &body) {
-      Element samples = body.read(most, Exprs());
-      samples = select(samples > samples.constant(0), samples, samples.constant(0));
+      Element samples = body.max({numRegions()}, type, [&](BodyBuilder &inner) {
+        Element own = side(inner, inner.dim(0), axis).samples;
+        return select(own > own.constant(0), own, own.constant(0)); // NaN is none
+      });
+      samples = atLeast(samples, samples.constant(0)); // of no regions
       return convert(call.expect(samples, samples <= samples.constant(1e6),
                                  "a region with more than a million samples along a side"),
                      i64);

@@ -1,4 +1,4 @@
-// What the epilogue of a product makes of it before a softmax, as an attention computes it.
+// Epilogues of products before a softmax, as an attention computes them.
 #include "AttentionScores.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
@@ -71,7 +71,7 @@ AttentionScores::AttentionScores(Region &epilogue) : sum(epilogue.getArgument(0)
     });
 }
 
-/// What `op` adds to, or leaves out, of what depends on the sum; null for another op.
+/// The value depending on the sum that `op` adds something to, or leaves out; null for another op.
 Value AttentionScores::getAddedTo(Operation *op) const {
   if (auto select = dyn_cast<arith::SelectOp>(op)) {
     bool first = dependsOnSum(select.getTrueValue());
@@ -87,7 +87,7 @@ Value AttentionScores::getAddedTo(Operation *op) const {
   return op->getOperand(first ? 0 : 1);
 }
 
-/// What `op` scales by a constant, which becomes part of `scale`; null for another op.
+/// The value that `op` scales by a constant, which becomes part of `scale`; null for another op.
 Value AttentionScores::getScaled(Operation *op) {
   bool divides = isa<arith::DivFOp>(op);
   if (!divides && !isa<arith::MulFOp>(op))
@@ -166,26 +166,29 @@ bool AttentionScores::isFunction(Value value) {
 
 //===-- The regions ---------------------------------------------------------------------------===//
 
-void AttentionScores::leaveOut(OpBuilder &builder, IRMapping &mapping) const {
-  // Minus zero is what changes no bias that is added.
-  Value zero =
-      arith::ConstantOp::create(builder, sum.getLoc(), builder.getFloatAttr(sum.getType(), -0.0));
-  mapping.map(sum, zero);
-  if (function && !other)
-    mapping.map(function, zero);
-}
-
-Value AttentionScores::createBias(OpBuilder &builder, Value x) const {
-  if (x.getType() == sum.getType())
-    return x;
+void AttentionScores::fillBias(OpBuilder &builder, const DimSubstitution &substitution,
+                               Region &bias) const {
+  OpBuilder::InsertionGuard guard(builder);
+  Location loc = sum.getLoc();
+  builder.setInsertionPointToStart(&bias.emplaceBlock());
   auto number = [&](double value) -> Value {
-    return arith::ConstantOp::create(builder, x.getLoc(),
-                                     builder.getFloatAttr(sum.getType(), value));
+    return arith::ConstantOp::create(builder, loc, builder.getFloatAttr(sum.getType(), value));
   };
-  return arith::SelectOp::create(builder, x.getLoc(), x, number(1), number(0));
+  IRMapping mapping;
+  // Minus zero is what changes no bias that is added.
+  mapping.map(sum, number(-0.0));
+  if (function && !other)
+    mapping.map(function, mapping.lookup(sum));
+  Block &epilogue = *cast<BlockArgument>(sum).getOwner();
+  Value result = cloneBody(builder, epilogue, substitution, mapping).front();
+  if (other)
+    result = mapping.lookup(other);
+  if (result.getType().isInteger(1))
+    result = arith::SelectOp::create(builder, loc, result, number(1), number(0));
+  YieldOp::create(builder, loc, result);
 }
 
-void AttentionScores::fill(OpBuilder &builder, Region &score) const {
+void AttentionScores::fillScore(OpBuilder &builder, Region &score) const {
   OpBuilder::InsertionGuard guard(builder);
   Location loc = function.getLoc();
   Type type = sum.getType();

@@ -1,9 +1,8 @@
-// What the epilogue of a product makes of it before a softmax, as an attention computes it.
+// Epilogues of products before a softmax, as an attention computes them.
 #ifndef KILN_LIB_TRANSFORMS_KERNEL_ATTENTIONSCORES_H
 #define KILN_LIB_TRANSFORMS_KERNEL_ATTENTIONSCORES_H
 
-#include "kiln/Dialect/Kernel/KernelDialect.h"
-#include "mlir/IR/IRMapping.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace kiln::kernel {
@@ -29,12 +28,11 @@ public:
   /// The result of f, and x; null where f is the number itself, or takes no x.
   mlir::Value function, other;
 
-  /// Lets a clone of the epilogue yield the bias: what the sum, or f, is of no longer matters.
-  void leaveOut(mlir::OpBuilder &builder, mlir::IRMapping &mapping) const;
-  /// `x`, of a clone of the epilogue, as a number.
-  mlir::Value createBias(mlir::OpBuilder &builder, mlir::Value x) const;
+  /// Makes an empty region the bias, or x as a number.
+  void fillBias(mlir::OpBuilder &builder, const DimSubstitution &substitution,
+                mlir::Region &bias) const;
   /// Makes an empty region f of a product and, if there is one, the bias.
-  void fill(mlir::OpBuilder &builder, mlir::Region &score) const;
+  void fillScore(mlir::OpBuilder &builder, mlir::Region &score) const;
 
 private:
   explicit AttentionScores(mlir::Region &epilogue);

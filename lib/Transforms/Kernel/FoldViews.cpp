@@ -25,11 +25,7 @@ struct FoldViews : kiln::impl::KernelFoldViewsBase<FoldViews> {
       if (!producer || !producer.getView())
         continue;
       // Chains of reshapes are short only when they are simplified link by link.
-      sym::Assumptions assumptions = getAssumptions(read->getParentRegion());
-      sym::IndexMap map = read.getMap().getMap();
-      for (sym::Expr &expr : map.results)
-        expr = assumptions.simplify(expr);
-      read.setMapAttr(sym::MapAttr::get(&getContext(), map));
+      simplifyMap(read, getAssumptions(read->getParentRegion()));
       if (canInline(read, producer))
         inlineRead(rewriter, read, producer);
     }

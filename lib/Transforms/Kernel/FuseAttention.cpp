@@ -148,25 +148,28 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
     IRRewriter rewriter(&getContext());
     SmallVector<ContractOp> products;
     getOperation()->walk([&](ContractOp product) { products.push_back(product); });
-    llvm::DenseSet<Operation *> gone;
+    gone.clear();
     for (ContractOp scores : products) {
       MapOp weights = gone.contains(scores) ? MapOp() : findSoftmax(scores);
       if (!weights)
         continue;
-      // Products of tensors of three dims, as decompositions have them, of a softmax of more.
-      SmallVector<Expr> extents = weights.getExtents();
-      if (extents.size() < 2)
-        continue;
-      ArrayRef<Expr> batch = ArrayRef(extents).drop_back(2);
-      scores = splitBatch(rewriter, scores, batch);
-      if (ContractOp flat = findReader(weights))
-        if (splitBatch(rewriter, flat, batch) != flat)
-          gone.insert(flat);
+      scores = split(scores, weights, rewriter);
       SmallVector<MapOp> maps{weights};
-      ContractOp product = findProduct(maps);
+      ContractOp product = findProduct(maps, rewriter);
       if (product && fuse(scores, maps, product, rewriter))
         gone.insert(product);
     }
+  }
+
+  /// `product` with the batch dims of `weights`, where a decomposition has made one of them.
+  ContractOp split(ContractOp product, MapOp weights, IRRewriter &rewriter) {
+    SmallVector<Expr> extents = weights.getExtents();
+    if (extents.size() < 2)
+      return product;
+    ContractOp result = splitBatch(rewriter, product, ArrayRef(extents).drop_back(2));
+    if (result != product)
+      gone.insert(product);
+    return result;
   }
 
   /// The map that reads `value`, if nothing else does.
@@ -196,20 +199,9 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
     return {};
   }
 
-  /// The product that reads the weights, or what a change of dtype makes of them, if nothing else does.
-  static ContractOp findReader(MapOp weights) {
-    for (MapOp map = weights; map; map = getOnlyReader(map.getResult(0))) {
-      Value result = map.getResult(0);
-      auto read = result.hasOneUse() ? dyn_cast<ReadOp>(*result.user_begin()) : ReadOp();
-      if (auto product = read ? dyn_cast<ContractOp>(read->getParentOp()) : ContractOp())
-        return product;
-    }
-    return {};
-  }
-
   /// The product that has the result of the last map for its left operand, if nothing else reads it. Maps between them that change
   /// the dtype alone are added.
-  static ContractOp findProduct(SmallVectorImpl<MapOp> &maps) {
+  ContractOp findProduct(SmallVectorImpl<MapOp> &maps, IRRewriter &rewriter) {
     MapOp weights = maps.back();
     Value result = weights.getResult(0);
     if (!result.hasOneUse())
@@ -220,18 +212,17 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
         skipCasts(getYielded(cast.getBody())) == read.getResult() &&
         getRead(read.getResult(), ownDims(cast.getExtents().size()), cast.getExtents())) {
       maps.push_back(cast);
-      return findProduct(maps);
+      return findProduct(maps, rewriter);
     }
     auto product = read ? dyn_cast<ContractOp>(read->getParentOp()) : ContractOp();
-    if (!product || !isPlain(product) || read->getParentRegion() != &product.getLhs())
+    if (!product || !isPlain(product) || getYielded(product.getLhs()) != read.getResult())
       return {};
+    product = split(product, weights, rewriter);
     unsigned numBatch = product.getBatch().getSizes().size();
     SmallVector<Expr> index = ownDims(numBatch + 1);
     index.push_back(Expr::dim(numBatch + 2));
-    Value operand = getYielded(product.getLhs());
-    return operand == read.getResult() && getRead(operand, index, weights.getExtents())
-               ? product
-               : ContractOp();
+    return getRead(getYielded(product.getLhs()), index, weights.getExtents()) ? product
+                                                                              : ContractOp();
   }
 
   static bool isPlain(ContractOp product) {
@@ -322,25 +313,13 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
     unsigned numBatch = attention.getNumBatch();
     DimSubstitution ofScores = getSubstitution({0, 1, 2}, numBatch);
     DimSubstitution ofProduct = getSubstitution({0, 3, 1}, numBatch);
-    auto clone = [&](Region &from, Region &to, const DimSubstitution &substitution) {
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPointToStart(&to.emplaceBlock());
-      IRMapping mapping;
-      bool isEpilogue = &from == &scores.getEpilogue();
-      if (isEpilogue)
-        epilogue.leaveOut(rewriter, mapping);
-      SmallVector<Value> yielded = cloneBody(rewriter, from.front(), substitution, mapping);
-      if (isEpilogue && epilogue.other)
-        yielded = {epilogue.createBias(rewriter, mapping.lookup(epilogue.other))};
-      YieldOp::create(rewriter, attention.getLoc(), yielded);
-    };
-    clone(scores.getLhs(), attention.getQ(), ofScores);
-    clone(scores.getRhs(), attention.getK(), ofScores);
-    clone(product.getRhs(), attention.getV(), ofProduct);
+    renameBody(scores.getLhs(), attention.getQ(), ofScores.dims, rewriter, ofScores.targetDims);
+    renameBody(scores.getRhs(), attention.getK(), ofScores.dims, rewriter, ofScores.targetDims);
+    renameBody(product.getRhs(), attention.getV(), ofProduct.dims, rewriter, ofProduct.targetDims);
     if (epilogue.hasBias)
-      clone(scores.getEpilogue(), attention.getBias(), ofScores);
+      epilogue.fillBias(rewriter, ofScores, attention.getBias());
     if (epilogue.function)
-      epilogue.fill(rewriter, attention.getScore());
+      epilogue.fillScore(rewriter, attention.getScore());
     if (rank > 3) {
       rewriter.replaceOp(
           product, createView(rewriter, product.getLoc(), attention.getResult(), shape, index));
@@ -348,6 +327,8 @@ struct FuseAttention : kiln::impl::KernelFuseAttentionBase<FuseAttention> {
       rewriter.replaceOp(product, attention.getResult());
     }
   }
+
+  llvm::DenseSet<Operation *> gone; // products that others have taken the place of
 };
 
 } // namespace

@@ -238,6 +238,29 @@ void kernel::foldReads(RewriterBase &rewriter, MapOp view) {
     rewriter.eraseOp(view);
 }
 
+void kernel::renameBody(Region &source, Region &target, ArrayRef<sym::Expr> dims,
+                        OpBuilder &builder, unsigned targetDims) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block &block = target.emplaceBlock();
+  IRMapping mapping;
+  for (BlockArgument argument : source.getArguments())
+    mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
+  builder.setInsertionPointToStart(&block);
+  DimSubstitution substitution;
+  substitution.sourceDims = dims.size();
+  substitution.targetDims = targetDims ? targetDims : dims.size();
+  substitution.dims = SmallVector<sym::Expr>(dims);
+  SmallVector<Value> values = cloneBody(builder, source.front(), substitution, mapping);
+  YieldOp::create(builder, source.getLoc(), values);
+}
+
+void kernel::simplifyMap(IndexedOpInterface op, const sym::Assumptions &known) {
+  sym::IndexMap map = op.getMap().getMap();
+  for (sym::Expr &expr : map.results)
+    expr = known.simplify(expr);
+  op.setMap(sym::MapAttr::get(op->getContext(), map));
+}
+
 MapOp kernel::createView(OpBuilder &builder, Location loc, Value tensor, ArrayRef<sym::Expr> shape,
                          ArrayRef<sym::Expr> index) {
   Type element = cast<RankedTensorType>(tensor.getType()).getElementType();

@@ -37,6 +37,7 @@ struct SimplifyIndices : kiln::impl::KernelSimplifyIndicesBase<SimplifyIndices> 
       auto indexed = cast<IndexedOpInterface>(op);
       absorbValues(indexed, assumptions);
       simplifyMap(indexed, assumptions);
+      dropUnusedValues(indexed);
       if (auto inside = dyn_cast<InsideOp>(op))
         simplifyInside(inside, assumptions);
       else if (auto read = dyn_cast<ReadOp>(op))
@@ -136,16 +137,9 @@ struct SimplifyIndices : kiln::impl::KernelSimplifyIndicesBase<SimplifyIndices> 
     op.setMap(sym::MapAttr::get(&getContext(), map));
   }
 
-  void simplifyMap(IndexedOpInterface op, const sym::Assumptions &assumptions) {
-    sym::IndexMap map = op.getMap().getMap();
-    for (sym::Expr &expr : map.results)
-      expr = assumptions.simplify(expr);
-    dropUnusedValues(op, map);
-    op.setMap(sym::MapAttr::get(op->getContext(), map));
-  }
-
   /// Values that no result uses any more would keep their computation alive.
-  void dropUnusedValues(IndexedOpInterface op, sym::IndexMap &map) {
+  void dropUnusedValues(IndexedOpInterface op) {
+    sym::IndexMap map = op.getMap().getMap();
     MutableOperandRange values = op.getValuesMutable();
     unsigned dims = map.numDims - values.size();
     SmallVector<Value> kept;
@@ -165,6 +159,7 @@ struct SimplifyIndices : kiln::impl::KernelSimplifyIndicesBase<SimplifyIndices> 
       expr = expr.substituteDims(renumbered);
     map.numDims = dims + kept.size();
     values.assign(kept);
+    op.setMap(sym::MapAttr::get(op->getContext(), map));
   }
 
   void simplifyInside(InsideOp inside, const sym::Assumptions &assumptions) {

@@ -4,9 +4,12 @@
 #ifndef KILN_TARGETS_CPU_KERNELEMITTERS_H
 #define KILN_TARGETS_CPU_KERNELEMITTERS_H
 
-#include "kiln/Codegen/BodyEmitter.h"
 #include "kiln/Codegen/KernelEmitters.h"
 #include "kiln/Targets/CPU/CPUDialect.h"
+
+namespace kiln::codegen {
+class BodyEmitter;
+} // namespace kiln::codegen
 
 namespace kiln::cpu {
 
@@ -29,8 +32,8 @@ mlir::LogicalResult emitAttention(codegen::KernelFrame &frame, kernel::Attention
 /// The larger of a score and the largest so far; the latter if the score is NaN, which the
 /// exponential brings out again.
 mlir::Value emitMax(codegen::KernelFrame &frame, mlir::Value score, mlir::Value largest);
-/// What an attention's `score` region makes of a scaled product and a bias, which is null if there
-/// is none: numbers, or vectors of `lanes` of them.
+/// The `score` of an attention's scaled product and bias, which is null if there is none: numbers, or
+/// vectors of `lanes` of them.
 mlir::Value emitScore(codegen::BodyEmitter &score, mlir::Value product, mlir::Value bias,
                       int64_t lanes);
 

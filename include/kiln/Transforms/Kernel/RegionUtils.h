@@ -40,6 +40,14 @@ llvm::SmallVector<mlir::Value> cloneBody(mlir::OpBuilder &builder, mlir::Block &
                                          const DimSubstitution &substitution,
                                          mlir::IRMapping &mapping);
 
+/// Copies the body of `source`, with its arguments, to the empty region `target`, its dims renamed to
+/// `dims`, expressions over `targetDims` dims (0: as many).
+void renameBody(mlir::Region &source, mlir::Region &target, llvm::ArrayRef<sym::Expr> dims,
+                mlir::OpBuilder &builder, unsigned targetDims = 0);
+
+/// Simplifies the index map of `op` with what is known where it stands.
+void simplifyMap(IndexedOpInterface op, const sym::Assumptions &known);
+
 /// Whether the producer's index maps, with the read's map put in for its dims, stay within what an
 /// expression can hold.
 bool canInline(ReadOp read, MapOp producer);

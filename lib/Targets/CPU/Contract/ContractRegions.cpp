@@ -55,22 +55,6 @@ bool cpu::usesDim(Region &region, unsigned dim) {
       .wasInterrupted();
 }
 
-void cpu::renameBody(Region &source, Region &target, ArrayRef<sym::Expr> dims,
-                     RewriterBase &rewriter, unsigned targetDims) {
-  OpBuilder::InsertionGuard guard(rewriter);
-  Block &block = target.emplaceBlock();
-  IRMapping mapping;
-  for (BlockArgument argument : source.getArguments())
-    mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
-  rewriter.setInsertionPointToStart(&block);
-  DimSubstitution substitution;
-  substitution.sourceDims = dims.size();
-  substitution.targetDims = targetDims ? targetDims : dims.size();
-  substitution.dims = SmallVector<sym::Expr>(dims);
-  SmallVector<Value> values = cloneBody(rewriter, source.front(), substitution, mapping);
-  YieldOp::create(rewriter, source.getLoc(), values);
-}
-
 void cpu::eraseUnused(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))

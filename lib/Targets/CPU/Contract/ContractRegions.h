@@ -23,11 +23,6 @@ llvm::SmallVector<mlir::Value> readTensors(mlir::Region &region);
 /// An index map of `region` uses dim `dim`.
 bool usesDim(mlir::Region &region, unsigned dim);
 
-/// Copies the body of `source` to the empty region `target`, its dims renamed to `dims`, expressions
-/// over `targetDims` dims (0: as many).
-void renameBody(mlir::Region &source, mlir::Region &target, llvm::ArrayRef<sym::Expr> dims,
-                mlir::RewriterBase &rewriter, unsigned targetDims = 0);
-
 /// Erases ops of `block` whose results nobody uses.
 void eraseUnused(mlir::Block &block);
 

@@ -6,6 +6,7 @@
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace kiln::cpu {

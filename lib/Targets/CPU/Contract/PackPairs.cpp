@@ -4,6 +4,7 @@
 #include "CPU/Contract/SmallWeights.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;

@@ -4,6 +4,7 @@
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 
 namespace kiln::cpu {
 #define GEN_PASS_DEF_CPUSWAPOPERANDS
@@ -110,9 +111,9 @@ private:
         contract.getNAttr(), contract.getMAttr(), contract.getKAttr(),
         rewriter.getDenseI64ArrayAttr(perm), /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
         /*bytes=*/IntegerAttr());
-    cpu::renameBody(contract.getRhs(), result.getLhs(), dims, rewriter);
-    cpu::renameBody(contract.getLhs(), result.getRhs(), dims, rewriter);
-    cpu::renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
+    kernel::renameBody(contract.getRhs(), result.getLhs(), dims, rewriter);
+    kernel::renameBody(contract.getLhs(), result.getRhs(), dims, rewriter);
+    kernel::renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
     if (Attribute layout = contract->getAttr(layoutAttrName))
       result->setAttr(layoutAttrName, layout);
     rewriter.replaceOp(contract, result);

@@ -186,11 +186,11 @@ private:
     }
     dims[convolution.channels] = sym::Expr::dim(result.cDim());
     unsigned numDims = result.getExtents().size();
-    renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims);
+    kernel::renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims);
     // Batch, y, x and n have the numbers of the m and n dims.
     for (auto [i, dim] : llvm::enumerate(dims))
       dim = i <= convolution.feature() ? sym::Expr::dim(i) : sym::Expr(0);
-    renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter, numDims);
+    kernel::renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter, numDims);
     rewriter.setInsertionPointToStart(&result.getRhs().emplaceBlock());
     sym::Expr point =
         sym::Expr::dim(result.pointDim()) * points + sym::Expr::dim(result.pointDim() + 1);

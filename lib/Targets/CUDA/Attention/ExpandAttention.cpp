@@ -14,11 +14,14 @@ using namespace kiln;
 using namespace kiln::kernel;
 using kernel::BodyBuilder, kernel::Element, kernel::Exprs;
 
-/// The value that a region yields where its dims are `dims` of `body`.
-static Element cloneRegion(BodyBuilder &body, Region &region, ArrayRef<sym::Expr> dims) {
+/// The value that a region yields where its dims are `dims` of `body`, and its arguments these (the last may be null).
+static Element cloneRegion(BodyBuilder &body, Region &region, ArrayRef<sym::Expr> dims,
+                           ArrayRef<Element> arguments = {}) {
   DimSubstitution substitution{
       static_cast<unsigned>(dims.size()), body.numDims(), llvm::to_vector(dims), {}, {}};
   IRMapping mapping;
+  for (auto [argument, element] : llvm::zip(region.getArguments(), arguments))
+    mapping.map(argument, element.value());
   Value value = cloneBody(body.b(), region.front(), substitution, mapping).front();
   return Element(body.b(), value, value.getType());
 }
@@ -39,13 +42,7 @@ static Value expand(AttentionOp op) {
   };
   auto query = inScores(op.getQ()), key = inScores(op.getK()), bias = inScores(op.getBias());
   auto score = [&](BodyBuilder &body, Element product, Element added) {
-    IRMapping mapping;
-    mapping.map(op.getScore().getArgument(0), product.value());
-    if (added)
-      mapping.map(op.getScore().getArgument(1), added.value());
-    DimSubstitution none{0, body.numDims(), {}, {}, {}};
-    Value result = cloneBody(body.b(), op.getScore().front(), none, mapping).front();
-    return Element(body.b(), result, result.getType());
+    return cloneRegion(body, op.getScore(), {}, {product, added});
   };
   auto value = [&](BodyBuilder &body, sym::Expr n, sym::Expr dv) {
     Exprs dims = body.dims(0, rank);

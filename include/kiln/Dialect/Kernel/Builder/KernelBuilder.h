@@ -139,7 +139,7 @@ struct AttentionSpec {
   llvm::SmallVector<int64_t> perm;
   llvm::function_ref<Element(BodyBuilder &)> q, k, v;
   llvm::function_ref<Element(BodyBuilder &)> bias = nullptr; // null: none
-  /// Of the scaled product and the bias (null if there is none); null: their sum.
+  /// The score of the scaled product and the bias (null if there is none); null: their sum.
   llvm::function_ref<Element(BodyBuilder &, Element product, Element bias)> score = nullptr;
 };
 
