@@ -63,9 +63,20 @@ def test_profiler_that_ends_the_process(package, tmp_path):
     assert row["kernels"] == "the profiler did not come to its end" and "unfinished" not in row
 
 
-def test_errors(monkeypatch):
-    """A wrong element among many and a wrong row of small numbers are small in the norm, not in their row; bits are compared as such."""
+@pytest.fixture
+def gpu_modules(monkeypatch):
+    """The modules of bench/gpu can be imported. Some have names that modules of bench/ have, too, which come back afterwards."""
+    names = [path.stem for path in FOLDER.glob("*.py")]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(FOLDER)
+    yield
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_errors(gpu_modules):
+    """A wrong element among many and a wrong row of small numbers are small in the norm, not in their row; bits are compared as such."""
     import torch
 
     from measure import ROWS, bits, errors, have_same_bits
@@ -89,9 +100,8 @@ def test_errors(monkeypatch):
     assert not have_same_bits(first, bits([torch.tensor([-0.0, float("nan")]), torch.arange(3)]))
 
 
-def test_seeded_numbers(monkeypatch):
+def test_seeded_numbers(gpu_modules):
     """The same on every machine: these bits are part of what a package is."""
-    monkeypatch.syspath_prepend(FOLDER)
     from seeded import draw
 
     numbers = draw(1, (100, 1000), "float32")
@@ -144,9 +154,8 @@ def test_no_driver(package, tmp_path, monkeypatch):
     assert process.returncode == 1 and "no NVIDIA driver" in results["rows"][0]["failed"]
 
 
-def test_peers(monkeypatch):
+def test_peers(monkeypatch, gpu_modules):
     """A peer that does not work here is left out."""
-    monkeypatch.syspath_prepend(FOLDER)
     import measure
     from programs import Program
 
@@ -166,9 +175,8 @@ def test_peers(monkeypatch):
     assert list(measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), [], fail)[0]) == ["eager"]
 
 
-def test_aoti(tmp_path, monkeypatch):
+def test_aoti(tmp_path, monkeypatch, gpu_modules):
     """What AOTInductor compiles beside others is loaded; of what fails or takes too long, the reason is."""
-    monkeypatch.syspath_prepend(FOLDER)
     import aoti
     import measure
 
@@ -198,8 +206,7 @@ END
 """
 
 
-def test_tools(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
+def test_tools(tmp_path, gpu_modules):
     import report
     import tools
 

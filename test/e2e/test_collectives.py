@@ -1,5 +1,6 @@
 """Programs of several processes, under mpirun: collectives one by one, tensor-parallel language models, processes that are lost."""
 
+import functools
 import os
 import pathlib
 import shutil
@@ -170,17 +171,29 @@ def test_everything(tmp_path, ranks):
             assert all(result[i].tobytes() == results[0][i].tobytes() for result in results)
 
 
-@pytest.fixture(scope="session")
-def programs(tmp_path_factory):
-    """NAME.RANK.so of Llama and BERT cut among 2 and 4 processes, in folders of these names."""
-    folder = tmp_path_factory.mktemp("ranks")
+@functools.cache
+def export_programs(folder):
+    """Writes NAME.RANK.pt2 of Llama and BERT cut among 2 and 4 processes to folders of these names; once for all tests."""
+    folder.mkdir()
     script = pathlib.Path(rank_models.__file__)
     subprocess.run([sys.executable, script, folder, "2", "4"], check=True, capture_output=True, timeout=300)
-    for archive in folder.glob("*/*.pt2"):
+    return folder
+
+
+def compile_programs(tmp_path_factory, *options):
+    """A folder with NAME.RANK.so of them."""
+    folder = tmp_path_factory.mktemp("compiled")
+    for archive in export_programs(tmp_path_factory.getbasetemp() / "ranks").glob("*/*.pt2"):
         ranks = archive.parent.name
-        process = run_tool("aot-compile", archive, "-o", archive.with_suffix(".so"), f"--ranks={ranks}")
+        (folder / ranks).mkdir(exist_ok=True)
+        process = run_tool("aot-compile", archive, "-o", folder / ranks / f"{archive.stem}.so", f"--ranks={ranks}", *options)
         assert process.returncode == 0, process.stderr[-3000:]
     return folder
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    return compile_programs(tmp_path_factory)
 
 
 @needs_mpi

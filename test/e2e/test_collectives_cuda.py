@@ -100,13 +100,7 @@ def test_everything(tmp_path, ranks, emulated_calls):
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory):
-    """NAME.RANK.so of Llama and BERT cut among 2 and 4 processes, in folders of these names."""
-    folder = tmp_path_factory.mktemp("ranks")
-    subprocess.run([sys.executable, rank_models.__file__, folder, "2", "4"], check=True, capture_output=True, timeout=300)
-    for archive in folder.glob("*/*.pt2"):
-        process = run_tool("aot-compile", archive, "-o", archive.with_suffix(".so"), f"--ranks={archive.parent.name}", *EMULATED)
-        assert process.returncode == 0, process.stderr[-3000:]
-    return folder
+    return test_collectives.compile_programs(tmp_path_factory, *EMULATED)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -11,9 +11,6 @@ namespace kiln::codegen {
 #define GEN_PASS_DECL
 #include "kiln/Codegen/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "kiln/Codegen/Passes.h.inc"
-
 /// Bodies of kernels as planners want them. Runs once, before any target plans: planners look at
 /// the same accesses as emitters, so nothing may change bodies afterwards.
 void buildSimplifyBodiesPipeline(mlir::OpPassManager &pm);

@@ -18,9 +18,6 @@ std::unique_ptr<mlir::Pass> createGenerateExtern(Session session = nullptr);
 #define GEN_PASS_DECL
 #include "kiln/Extern/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "kiln/Extern/Passes.h.inc"
-
 /// All of them, in order: what has code has become kernel.extern, everything else is as it was.
 void buildExternPipeline(mlir::OpPassManager &pm, const Session &session);
 

@@ -12,9 +12,6 @@ namespace kiln::host {
 #define GEN_PASS_DECL
 #include "kiln/Host/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "kiln/Host/Passes.h.inc"
-
 } // namespace kiln::host
 
 #endif // KILN_HOST_PASSES_H

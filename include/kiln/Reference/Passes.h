@@ -10,9 +10,6 @@ namespace kiln::reference {
 #define GEN_PASS_DECL
 #include "kiln/Reference/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "kiln/Reference/Passes.h.inc"
-
 } // namespace kiln::reference
 
 #endif // KILN_REFERENCE_PASSES_H

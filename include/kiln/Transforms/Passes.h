@@ -11,9 +11,6 @@ namespace kiln {
 #define GEN_PASS_DECL
 #include "kiln/Transforms/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "kiln/Transforms/Passes.h.inc"
-
 } // namespace kiln
 
 #endif // KILN_TRANSFORMS_PASSES_H

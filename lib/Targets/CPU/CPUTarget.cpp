@@ -10,6 +10,11 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
+namespace kiln::cpu {
+#define GEN_PASS_REGISTRATION
+#include "kiln/Targets/CPU/Passes.h.inc"
+} // namespace kiln::cpu
+
 namespace {
 
 struct Options : PassPipelineOptions<Options> {

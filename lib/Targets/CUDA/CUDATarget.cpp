@@ -10,6 +10,11 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
+namespace kiln::cuda {
+#define GEN_PASS_REGISTRATION
+#include "kiln/Targets/CUDA/Passes.h.inc"
+} // namespace kiln::cuda
+
 namespace {
 
 struct Options : PassPipelineOptions<Options> {

@@ -15,9 +15,6 @@ class FoldCache;
 #define GEN_PASS_DECL
 #include "kiln/Targets/CPU/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "kiln/Targets/CPU/Passes.h.inc"
-
 /// With results that other programs of the context have in common with this one; null: there are none.
 std::unique_ptr<mlir::Pass> createCpuFoldConstants(const CpuFoldConstantsOptions &options,
                                                    FoldCache *cache);

@@ -14,9 +14,6 @@ namespace kiln::cuda {
 #define GEN_PASS_DECL
 #include "kiln/Targets/CUDA/Passes.h.inc"
 
-#define GEN_PASS_REGISTRATION
-#include "kiln/Targets/CUDA/Passes.h.inc"
-
 /// Scheduled kernels to functions in the LLVM and NVVM dialects, with variants for these
 /// architectures.
 void buildLowerKernelsPipeline(mlir::OpPassManager &pm, llvm::ArrayRef<unsigned> variants);
