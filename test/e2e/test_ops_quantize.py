@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
+from torch._higher_order_ops.out_dtype import out_dtype
 
 from conftest import run_tool
 
@@ -246,3 +247,33 @@ def test_float8_products(compile_and_compare, dtype):
             )
 
     compile_and_compare(Products(), (some(16, 32), torch.tensor(0.5), some(16, 1).abs(), some(48).bfloat16()), rtol=8e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_out_dtype(compile_and_compare, dynamic):
+    """Bytes that are multiplied in integers of 32 bits, as reference quantization writes it; defaults of the operator, and numbers."""
+    aten = torch.ops.aten
+
+    class Model(torch.nn.Module):
+        def forward(self, x, w, image, kernel):
+            return (
+                out_dtype(aten.mm.default, torch.int32, x, w),
+                out_dtype(aten.linear.default, torch.int32, x, w.t().contiguous()),
+                out_dtype(aten.mul.Tensor, torch.int32, x, x[0, 0]),
+                out_dtype(aten.mul.Scalar, torch.int64, x, 300),
+                out_dtype(aten.mul.Scalar, torch.float64, x, 0.1),
+                out_dtype(aten.mul.Scalar, torch.int32, x, 0.5),
+                out_dtype(aten.div.Tensor, torch.int32, x, w[:1, :1]),
+                out_dtype(aten.div.Scalar, torch.float16, image[0, 0], 3),
+                out_dtype(aten.conv2d.default, torch.float64, image, kernel),
+                out_dtype(aten.convolution.default, torch.float32, image, kernel, None, [2, 1], [1, 0], [1, 1], False, [0, 0], 1),
+            )
+
+    def example(rows):
+        torch.manual_seed(rows)
+        x, w = (torch.randint(-128, 128, size, dtype=torch.int8) for size in ((rows, 7), (7, 6)))
+        return x, w | 1, torch.randn(2, 3, 9, 8).bfloat16(), torch.randn(4, 3, 3, 2).bfloat16()
+
+    shapes = ({0: torch.export.Dim("rows", min=1)}, None, None, None) if dynamic else None
+    more = [example(rows) for rows in (1, 33)] if dynamic else ()
+    compile_and_compare(Model(), example(5), dynamic_shapes=shapes, rtol=1e-2, atol=1e-2, more_inputs=more)

@@ -24,8 +24,10 @@ struct Operand {
 /// The smallest type that both convert to; null for pairs that PyTorch does not promote.
 mlir::Type promoteTypes(mlir::Type a, mlir::Type b);
 
-/// The type in which an element-wise operator combines these operands; null if there is none.
-mlir::Type resultType(mlir::MLIRContext *context, llvm::ArrayRef<Operand> operands);
+/// The type in which an element-wise operator combines these operands, and one more tensor with dims
+/// of the type `other` unless that is null; null if there is none.
+mlir::Type resultType(mlir::MLIRContext *context, llvm::ArrayRef<Operand> operands,
+                      mlir::Type other = {});
 
 /// `type`, or the default float type f32 for integers and bool: what `sqrt` and true division give.
 mlir::Type toFloat(mlir::Type type);

@@ -1,4 +1,5 @@
 // The pass torch-lower-to-kernel; see its documentation in Passes.td.
+#include "Core/OutDtype.h"
 #include "Core/Print.h"
 #include "Core/Random.h"
 #include "Core/Triton.h"
@@ -71,7 +72,6 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   }
 
   void lower(func::FuncOp function, GraphCalls &graphs) {
-    countCalls(function);
     sym::Assumptions symbols;
     kernel::addSymbolRanges(function, symbols);
     Block &entry = function.getBody().front();
@@ -87,6 +87,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       else
         call.erase();
     }
+    countCalls(function);
     RandomSource random(function);
     for (Block &block : function.getBody())
       for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -99,6 +100,8 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
 
   LogicalResult lower(torch::HigherOrderOp call, GraphCalls &graphs, KernelBuilder &kernels) {
     bool isTriton = call.getTarget() == kernel::tritonOperator;
+    if (call.getTarget() == "out_dtype")
+      return lowerOutDtype(call, kernels);
     if (!isTriton && call.getTarget() != "print")
       return graphs.lower(call, kernels);
     if (isTriton && !triton) {

@@ -73,8 +73,8 @@ static Type combine(Type higher, Type lower) {
   return higher;
 }
 
-Type lowering::resultType(MLIRContext *context, ArrayRef<Operand> operands) {
-  Type withDims, zeroDim, number;
+Type lowering::resultType(MLIRContext *context, ArrayRef<Operand> operands, Type other) {
+  Type withDims = other, zeroDim, number;
   bool promotes = true;
   auto add = [&](Type &group, Type type) {
     group = group ? promoteTypes(group, type) : type;
