@@ -64,9 +64,7 @@ private:
     SmallVector<Type> types;
     if (type)
       types.push_back(RankedTensorType::get({}, type));
-    return torch::CallOp::create(builder, loc, types, builder.getStringAttr(target), operands,
-                                 builder.getArrayAttr(attributes), loc.getName(), nullptr, nullptr,
-                                 nullptr, nullptr);
+    return torch::CallOp::create(builder, loc, types, target, operands, attributes, loc.getName());
   }
 
   Known call(StringRef target, Type type, ArrayRef<Known> args) {

@@ -99,6 +99,20 @@ void CallOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects)
     effects.emplace_back(MemoryEffects::Write::get());
 }
 
+Value kiln::torch::castTo(OpBuilder &builder, Location loc, Value value, Type element,
+                          StringAttr node) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getElementType() == element)
+    return value;
+  MLIRContext *context = builder.getContext();
+  Attribute no = builder.getBoolAttr(false);
+  return CallOp::create(builder, loc, type.clone(element), "aten.to.dtype", value,
+                        {ArgAttr::get(context, 0), DTypeAttr::get(context, element), no, no,
+                         builder.getUnitAttr()},
+                        node)
+      ->getResult(0);
+}
+
 //===-- HigherOrderOp -----------------------------------------------------------------------===//
 
 LogicalResult HigherOrderOp::verify() { return verifyCallLike(*this); }

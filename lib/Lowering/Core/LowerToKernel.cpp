@@ -87,7 +87,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       else
         call.erase();
     }
-    countCalls(function);
+    countCalls(function); // with those that higher-order operators have become
     RandomSource random(function);
     for (Block &block : function.getBody())
       for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -292,8 +292,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     ResultRange written = op->getResults().take_back(updates.size());
     auto functional = torch::CallOp::create(
         b, written.getTypes(), target, op->getOperands().drop_back(updates.size()),
-        b.getArrayAttr(op.getArgs().getValue().take_front(schema->arguments.size())), op.getNode(),
-        ArrayAttr(), ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr());
+        op.getArgs().getValue().take_front(schema->arguments.size()), op.getNodeAttr());
     for (auto [i, result] : llvm::enumerate(written)) {
       result.replaceAllUsesWith(functional.getResult(i));
       if (op->getNumResults() > updates.size()) // the operator returns what it has written

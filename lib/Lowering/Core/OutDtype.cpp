@@ -53,29 +53,19 @@ LogicalResult lowering::lowerOutDtype(torch::HigherOrderOp op, KernelBuilder &ke
     return refuse("operands whose types have none in common");
 
   OpBuilder b(op);
-  auto call = [&](StringRef target, ValueRange values, ArrayRef<Attribute> arguments, Type type) {
-    return torch::CallOp::create(b, op.getLoc(), type, b.getStringAttr(target), values,
-                                 b.getArrayAttr(arguments), op.getNodeAttr(), ArrayAttr(),
-                                 ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr())
-        ->getResult(0);
-  };
-  auto castTo = [&](Value value, Type element) -> Value {
-    auto type = cast<RankedTensorType>(value.getType());
-    if (type.getElementType() == element)
-      return value;
-    Attribute no = b.getBoolAttr(false);
-    return call("aten.to.dtype", value,
-                {torch::ArgAttr::get(op.getContext(), 0),
-                 torch::DTypeAttr::get(op.getContext(), element), no, no, b.getUnitAttr()},
-                type.clone(element));
-  };
+  Location loc = op.getLoc();
+  StringAttr node = op.getNodeAttr();
   SmallVector<Value> values(op->getOperands());
   for (Attribute arg : args)
-    if (auto tensor = dyn_cast<torch::ArgAttr>(arg))
-      values[tensor.getIndex()] = castTo(op->getOperand(tensor.getIndex()), promoted);
+    if (auto tensor = dyn_cast<torch::ArgAttr>(arg)) {
+      Value &value = values[tensor.getIndex()];
+      value = torch::castTo(b, loc, value, promoted, node);
+    }
   auto result = cast<RankedTensorType>(op->getResult(0).getType());
   Type computed = schema->name.starts_with("aten.div.") ? toFloat(promoted) : promoted;
-  Value value = call(schema->name, values, *complete, result.clone(computed));
-  op->getResult(0).replaceAllUsesWith(castTo(value, result.getElementType()));
+  auto call =
+      torch::CallOp::create(b, loc, result.clone(computed), schema->name, values, *complete, node);
+  Type element = result.getElementType();
+  op->getResult(0).replaceAllUsesWith(torch::castTo(b, loc, call->getResult(0), element, node));
   return success();
 }

@@ -16,9 +16,7 @@ Value torch::getTensor(CallOp call, Attribute argument, unsigned rank) {
 
 Value CallBuilder::call(StringRef target, ValueRange operands, ArrayRef<Attribute> args,
                         Type type) {
-  return CallOp::create(b, origin.getLoc(), type, b.getStringAttr(target), operands,
-                        b.getArrayAttr(args), origin.getNodeAttr(), ArrayAttr(), ArrayAttr(),
-                        ArrayAttr(), DenseI64ArrayAttr())
+  return CallOp::create(b, origin.getLoc(), type, target, operands, args, origin.getNodeAttr())
       ->getResult(0);
 }
 

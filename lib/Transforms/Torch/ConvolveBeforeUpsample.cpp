@@ -179,9 +179,7 @@ private:
   }
 
   Value call(StringRef target, ValueRange operands, ArrayRef<Attribute> args, Type type) {
-    return CallOp::create(b, conv.getLoc(), type, b.getStringAttr(target), operands,
-                          b.getArrayAttr(args), conv.getNodeAttr(), ArrayAttr(), ArrayAttr(),
-                          ArrayAttr(), DenseI64ArrayAttr())
+    return CallOp::create(b, conv.getLoc(), type, target, operands, args, conv.getNodeAttr())
         ->getResult(0);
   }
 

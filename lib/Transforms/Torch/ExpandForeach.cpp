@@ -98,9 +98,7 @@ private:
   Value callOn(StringRef target, Value tensor, ArrayRef<Attribute> rest, Type type) {
     SmallVector<Attribute> given = {ArgAttr::get(b.getContext(), 0)};
     llvm::append_range(given, rest);
-    return CallOp::create(b, call.getLoc(), type, b.getStringAttr(target), tensor,
-                          b.getArrayAttr(given), call.getNodeAttr(), ArrayAttr(), ArrayAttr(),
-                          ArrayAttr(), DenseI64ArrayAttr())
+    return CallOp::create(b, call.getLoc(), type, target, tensor, given, call.getNodeAttr())
         ->getResult(0);
   }
 
@@ -115,10 +113,7 @@ private:
     Attribute index = b.getI64IntegerAttr(static_cast<int64_t>(i));
     Value value = callOn("aten.select.int", numbers, {b.getI64IntegerAttr(0), index},
                          RankedTensorType::get({}, type));
-    Attribute no = b.getBoolAttr(false);
-    return callOn("aten.to.dtype", value,
-                  {DTypeAttr::get(b.getContext(), wide), no, no, b.getUnitAttr()},
-                  RankedTensorType::get({}, wide));
+    return castTo(b, call.getLoc(), value, wide, call.getNodeAttr());
   }
 
   /// Element `i` of what `arg` is, over the new call's operands.
@@ -154,9 +149,7 @@ private:
     while (given.size() < base.arguments.size())
       given.push_back(b.getI64IntegerAttr(1));
     Type type = inPlace ? operands.front().getType() : call->getResult(i).getType();
-    return CallOp::create(b, call.getLoc(), type, b.getStringAttr(target), operands,
-                          b.getArrayAttr(given), call.getNodeAttr(), ArrayAttr(), ArrayAttr(),
-                          ArrayAttr(), DenseI64ArrayAttr())
+    return CallOp::create(b, call.getLoc(), type, target, operands, given, call.getNodeAttr())
         ->getResult(0);
   }
 

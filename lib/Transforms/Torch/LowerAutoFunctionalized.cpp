@@ -268,9 +268,7 @@ private:
     for (size_t i = 0; i < tensors.size(); ++i)
       all.push_back(ArgAttr::get(op.getContext(), i));
     llvm::append_range(all, written.view);
-    auto call = CallOp::create(builder, op.getLoc(), type, builder.getStringAttr(name), tensors,
-                               builder.getArrayAttr(all), op.getNodeAttr(), ArrayAttr(),
-                               ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr());
+    auto call = CallOp::create(builder, op.getLoc(), type, name, tensors, all, op.getNodeAttr());
     for (StringRef memory : {stridesAttrName, storageOffsetAttrName})
       if (auto ofBases = op->getAttrOfType<ArrayAttr>(memory);
           ofBases && written.kind == Written::Strided && written.base < int64_t(ofBases.size()))

@@ -210,17 +210,9 @@ struct LowerAutocast : kiln::impl::TorchLowerAutocastBase<LowerAutocast> {
     OpBuilder builder(call);
     for (OpOperand &operand : call->getOpOperands()) {
       auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-      if (!type || !isa<FloatType>(type.getElementType()) || type.getElementType().isF64() ||
-          type.getElementType() == wanted)
+      if (!type || !isa<FloatType>(type.getElementType()) || type.getElementType().isF64())
         continue;
-      ArrayAttr args = builder.getArrayAttr(
-          {ArgAttr::get(&getContext(), 0), DTypeAttr::get(&getContext(), wanted),
-           builder.getBoolAttr(false), builder.getBoolAttr(false), builder.getUnitAttr()});
-      auto cast = CallOp::create(builder, call.getLoc(), type.clone(wanted),
-                                 builder.getStringAttr("aten.to.dtype"), operand.get(), args,
-                                 call.getNodeAttr(), ArrayAttr(), ArrayAttr(), ArrayAttr(),
-                                 DenseI64ArrayAttr());
-      operand.set(cast->getResult(0));
+      operand.set(castTo(builder, call.getLoc(), operand.get(), wanted, call.getNodeAttr()));
     }
   }
 

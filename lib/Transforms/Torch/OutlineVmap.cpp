@@ -219,12 +219,10 @@ struct OutlineVmap : kiln::impl::TorchOutlineVmapBase<OutlineVmap> {
       shape.insert(shape.begin() + last, size);
       result = sym::getTensorType(shape, type.getElementType());
     }
-    ArrayAttr args =
-        builder.getArrayAttr({ArgAttr::get(builder.getContext(), 0),
-                              builder.getI64IntegerAttr(first), builder.getI64IntegerAttr(last)});
-    return CallOp::create(builder, call.getLoc(), result, builder.getStringAttr("aten.movedim.int"),
-                          tensor, args, call.getNodeAttr(), ArrayAttr(), ArrayAttr(), ArrayAttr(),
-                          DenseI64ArrayAttr())
+    return CallOp::create(builder, call.getLoc(), result, "aten.movedim.int", tensor,
+                          {ArgAttr::get(builder.getContext(), 0), builder.getI64IntegerAttr(first),
+                           builder.getI64IntegerAttr(last)},
+                          call.getNodeAttr())
         ->getResult(0);
   }
 

@@ -169,8 +169,7 @@ private:
                                    none,
                                    none};
     return CallOp::create(b, place->getLoc(), sym::getTensorType(shape, b.getI64Type()),
-                          b.getStringAttr("aten.randint.low"), ValueRange(), b.getArrayAttr(args),
-                          node, ArrayAttr(), ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr())
+                          "aten.randint.low", ValueRange(), args, node)
         ->getResult(0);
   }
 

@@ -89,6 +89,9 @@ mlir::Attribute coerce(mlir::Attribute attr, const SchemaType &type);
 std::optional<sym::Expr> getCondition(mlir::Attribute attr, mlir::Operation *op);
 /// The entry for an argument that was not given; null when the schema has no default for it.
 mlir::Attribute defaultAttr(const SchemaArgument &argument, mlir::MLIRContext *context);
+/// The tensor `value` with elements of another type: itself if it has that, else a call for `node`.
+mlir::Value castTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                   mlir::Type element, mlir::StringAttr node);
 
 } // namespace kiln::torch
 

@@ -141,6 +141,15 @@ def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffec
     - (C5) `names` has an entry for each of `args`
     - (C6) `updates` are distinct operands, and the last results have their types
   }];
+  // A call that a pass writes: it has all arguments of the schema, and defines nothing.
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$results, "::llvm::StringRef":$target,
+                                 "::mlir::ValueRange":$operands,
+                                 "::llvm::ArrayRef<::mlir::Attribute>":$args,
+                                 "::mlir::StringAttr":$node), [{
+    build($_builder, $_state, results, $_builder.getStringAttr(target), operands,
+          $_builder.getArrayAttr(args), node, /*defines=*/{}, /*values=*/{}, /*names=*/{},
+          /*updates=*/{});
+  }]>];
 }
 
 def Torch_HigherOrderOp : Torch_CallLike<"higher_order",
