@@ -224,6 +224,9 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     }
     if (isTrivial(cost, producer.getBody()))
       return nullptr;
+    if (isNarrowed(producer) && readsProduct(producer))
+      return "a product writes its bytes in its epilogue, instead of the larger numbers that they "
+             "are made of";
     if (!soleConsumer)
       return "others read it as well, and it costs too much to compute in each of them";
     if (cost.reduces)
@@ -243,13 +246,20 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
                : "its elements would be computed more than once";
   }
 
+  static bool isByte(Value tensor) {
+    return cast<RankedTensorType>(tensor.getType()).getElementType().isInteger(8); // of any sign
+  }
+
   /// Its elements are made of bytes and are larger.
   static bool isWidened(MapOp producer) {
-    auto isByte = [](Value tensor) {
-      return cast<RankedTensorType>(tensor.getType()).getElementType().isInteger(8); // of any sign
-    };
     return producer->getNumResults() == 1 && !isByte(producer.getResult(0)) &&
            llvm::all_of(getReadTensors(producer), isByte);
+  }
+
+  /// Its elements are bytes, made of larger ones.
+  static bool isNarrowed(MapOp producer) {
+    return producer->getNumResults() == 1 && isByte(producer.getResult(0)) &&
+           llvm::none_of(getReadTensors(producer), isByte);
   }
 
   /// Nobody else reads the result of a product that it reads.

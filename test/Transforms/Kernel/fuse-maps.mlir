@@ -364,3 +364,48 @@ func.func @complex_operand(%x: tensor<4x32xcomplex<f32>>, %w: tensor<8x32xf32>) 
   } : tensor<4x8xf32>
   return %c : tensor<4x8xf32>
 }
+
+// -----
+
+// A product writes its result as the bytes that somebody makes of it, not as larger numbers for others to do so.
+// CHECK-LABEL: func.func @narrowed
+// CHECK: kernel.contract
+// CHECK: %[[BYTES:.*]] = kernel.map
+// CHECK: : tensor<4x8xui8>
+// CHECK: kernel.map
+// CHECK: kernel.read %[[BYTES]]
+func.func @narrowed(%x: tensor<4x32xf32>, %w: tensor<8x32xf32>, %o: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = kernel.contract batch [] m [4] n [8] k [32] lhs {
+    %e = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<4x32xf32> -> f32
+    kernel.yield %e : f32
+  } rhs {
+    %e = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<8x32xf32> -> f32
+    kernel.yield %e : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<4x8xf32>
+  %q = kernel.map {
+    %low = arith.constant 0.0 : f32
+    %high = arith.constant 255.0 : f32
+    %scale = arith.constant 8.0 : f32
+    %e = kernel.read %c (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %a = arith.mulf %e, %scale : f32
+    %r = math.roundeven %a : f32
+    %m = arith.maximumf %r, %low : f32
+    %n = arith.minimumf %m, %high : f32
+    %b = arith.fptosi %n : f32 to i32
+    %i = arith.trunci %b : i32 to i8
+    kernel.yield %i : i8
+  } : tensor<4x8xui8>
+  %d = kernel.map {
+    %scale = arith.constant 0.125 : f32
+    %e = kernel.read %q (d0, d1) -> (d0, d1) : tensor<4x8xui8> -> i8
+    %f = arith.uitofp %e : i8 to f32
+    %g = arith.mulf %f, %scale : f32
+    %h = kernel.read %o (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %s = arith.addf %g, %h : f32
+    kernel.yield %s : f32
+  } : tensor<4x8xf32>
+  return %d : tensor<4x8xf32>
+}
