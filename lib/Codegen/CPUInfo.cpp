@@ -55,6 +55,7 @@ ArrayRef<CPUNumber> codegen::getCPUNumbers() {
       {"many_rows", &CPUModel::manyRows, 1, many},
       {"long_axis", &CPUModel::longAxis, 1, many},
       {"epilogue_ops", &CPUModel::epilogueOps, 1, many},
+      {"fetch_streams", &CPUModel::fetchStreams, 0, 1},
   };
   return numbers;
 }
@@ -215,6 +216,11 @@ static StringRef findUnknownFeature(const MCSubtargetInfo &subtarget, StringRef 
   return "";
 }
 
+/// Of LLVM's names with AVX2, all but those of AMD and the levels.
+static bool isIntel(StringRef cpu) {
+  return !cpu.starts_with("znver") && !cpu.starts_with("bdver") && !cpu.starts_with("x86-64");
+}
+
 static Expected<CPUInfo> makeCPUInfo(StringRef name) {
   CPUInfo info;
   info.name = name;
@@ -258,6 +264,7 @@ static Expected<CPUInfo> makeCPUInfo(StringRef name) {
   info.fastGather = has("fast-gather");
   info.vectorBytes = info.avx512 ? 64 : 32;
   info.vectorRegisters = info.avx512 ? 32 : 16;
+  info.fetchStreams = isIntel(info.cpu);
   return info;
 }
 

@@ -157,6 +157,29 @@ def test_convolutions(compile_and_compare, cpu):
     compile_and_compare(Convolutions(), (some(3, 3, 9, 9),), shapes, rtol=1e-4, atol=2e-2, more_inputs=[(some(2, 3, 9, 9),)])
 
 
+class ShortRows(torch.nn.Module):
+    """Windows over rows of 14 and 7 pixels, two of which are multiplied at a time in tiles; an odd number of them, and a rest of the sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Weights(148, 64, 3, 3), Weights(40, 148, 3, 3)
+
+    def forward(self, x):
+        x = q.dequantize_per_tensor(q.quantize_per_tensor(x, 0.04, 117, 0, 255, U8), 0.04, 117, 0, 255, U8)
+        y = torch.nn.functional.conv2d(x, self.first(), padding=1)
+        y = q.dequantize_per_tensor(q.quantize_per_tensor(y, 1.5, 100, 0, 255, U8), 1.5, 100, 0, 255, U8)
+        return y, torch.nn.functional.conv2d(y, self.second(), stride=2, padding=1)
+
+
+@CPUS
+def test_short_rows(compile_and_compare, cpu):
+    """What is quantized at a tie may be the next integer."""
+    compiled = compile_and_compare(ShortRows(), (some(2, 64, 9, 14),), rtol=1e-4, atol=1.6, options=cpu_options(cpu))
+    if cpu in TILES:
+        text = run_tool("aot-compile", compiled.archive, "--emit=wrapper", "-o", "-", *cpu_options(cpu)).stdout
+        assert len(re.findall("tile_axes = 2, block_axes = 2, unit = tiles", text)) == 2, text
+
+
 class Padded(torch.nn.Module):
     """A depthwise convolution of an image that was padded before it was quantized, as TensorFlow's networks are."""
 

@@ -32,6 +32,7 @@ struct CPUModel {
   int64_t tileSums = 24, openTile = 14, unroll = 12, shortBody = 24, shortSum = 64, longSum = 256,
           openSum = 512;
   int64_t fewestRows = 144, manyRows = 256, longAxis = 256, epilogueOps = 400;
+  int64_t fetchStreams = 0;
 
   bool operator==(const CPUModel &) const = default;
 

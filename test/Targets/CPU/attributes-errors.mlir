@@ -115,7 +115,7 @@
 
 // -----
 
-// expected-error @below {{unit = tiles with tile_rows = 33 on 1 axes, expected up to 32 on one}}
+// expected-error @below {{unit = tiles with tile_rows = 33, expected up to 32}}
 #contract_c10_rows = #cpu.contract<tile_rows = 33, vectors = 2, lanes = 16, block_rows = 33, block_columns = 32, block_sums = 1, epilogue = memory, unit = tiles>
 
 // -----
@@ -125,7 +125,7 @@
 
 // -----
 
-// expected-error @below {{unit = tiles has the epilogue in memory, and neither turns nor fetches ahead}}
+// expected-error @below {{unit = tiles has the epilogue in memory, and turns nothing}}
 #contract_c10_epilogue = #cpu.contract<tile_rows = 32, vectors = 2, lanes = 16, block_rows = 32, block_columns = 32, block_sums = 1, unit = tiles>
 
 // -----

@@ -226,7 +226,8 @@ struct ContractLayout {
   const char *whyNoTiles(const codegen::CPUInfo &target) const;
   /// Why `rows` rows of sums cannot lie side by side in a vector; null: they can. Tiles are set.
   const char *whyNoVectorRows(int64_t rows) const;
-  /// A tile of rows fills a register, or is the only one: which rows there are is configured once.
+  /// A tile of rows fills a register, or is the only one, or each of its steps has a register: which rows
+  /// there are is configured once.
   bool fillsTiles() const;
 
   // Scratch memory of a task, in bytes from its beginning.

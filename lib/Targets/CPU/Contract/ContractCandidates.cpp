@@ -154,7 +154,6 @@ private:
       p.unit = ProductUnit::Tiles;
       p.tileRows = maxProductRows;
       p.epilogue = EpiloguePlace::Memory;
-      p.prefetch = PrefetchCache::None;
       p.tileAxes = 1;
       p.blockAxes = std::min<int64_t>(p.blockAxes, 2);
       p.blockSums = steps.value_or(p.blockSums);

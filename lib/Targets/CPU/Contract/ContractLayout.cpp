@@ -616,6 +616,9 @@ const char *ContractLayout::whyNoVectorRows(int64_t rows) const {
 }
 
 bool ContractLayout::fillsTiles() const {
+  if (tileInner != 1)
+    return tileInner <= tileRegisterRows && maxTileSize() <= maxProductRows / tileRegisterRows &&
+           !hasVariableTiles();
   if (hasVariableTiles()) // the last two share one row more than fit in one
     return (maxTileSize() + 1) / 2 >= tileRegisterRows;
   return numTiles().isConstant(1) ||

@@ -144,7 +144,9 @@ static double countTileCycles(const ContractLayout &layout, int64_t m, int64_t n
   TileSteps steps(*axis.extent.constant());
   int64_t extent = std::max<int64_t>(codegen::estimate(rows.extent), 1);
   double rowTiles =
-      double(llvm::divideCeilSigned(extent, tileRegisterRows)) * double(m) / double(extent);
+      layout.tileInner != 1
+          ? double(m) / double(layout.tileInner)
+          : double(llvm::divideCeilSigned(extent, tileRegisterRows)) * double(m) / double(extent);
   double columnTiles = double(llvm::divideCeilSigned(n, tileColumns));
   double sums = double(k) / double(layout.rhsSteps) / double(*axis.extent.constant());
   double products = rowTiles * columnTiles * sums * double(steps.count * target.tileCycles);
@@ -163,8 +165,15 @@ static bool chooseTiles(ContractLayout &layout, int64_t m, int64_t n, int64_t k,
   if (layout.lanes == 1 || layout.turn != Turn::None || layout.panel() % tileColumns != 0 ||
       (rows && *rows <= mostVectorRows))
     return false;
+  // A register for each of two short rows of an image, which share what is loaded of the right operand.
+  std::optional<int64_t> inner = layout.rows.back().extent.constant();
+  bool isOnTwoAxes = layout.numBlockAxes() > 1 && inner && *inner <= tileRegisterRows &&
+                     *inner > 1 && layout.rows[layout.rows.size() - 2].extent.isConstant();
   bool isBlockOutside = layout.blockAxis < layout.tileAxis || layout.tileInner != 1;
-  tiled.setTile(maxProductRows, 1, isBlockOutside ? 2 : 1);
+  if (isOnTwoAxes)
+    tiled.setTile(maxProductRows / tileRegisterRows * *inner, 2, 2);
+  else
+    tiled.setTile(maxProductRows, 1, isBlockOutside ? 2 : 1);
   tiled.setRowBlock(1);
   if (tiled.whyNoTiles(target))
     return false;
@@ -223,15 +232,15 @@ static bool doTilesShareCode(const ContractLayout &layout, const CPUInfo &target
 /// A short sum is over before a fetch would have come; so is a matrix that fits in the cache, once
 /// many rows have read it. Before that it is in none: packed operands are weights, and all others of
 /// the model have been in the caches since this one was. A task of one tile reads its panels once, in
-/// the order of memory, which the CPU sees by itself: fetched ahead, 130 MB of bytes take 1.3 times as
-/// long on Zen 4. A panel that is fetched into level 1 cache drives the other out, unless both fit.
+/// the order of memory, which some CPUs see by themselves (`fetch_streams`). A panel that is fetched into level 1 cache drives
+/// the other out, unless both fit.
 static PrefetchCache choosePrefetch(const ContractLayout &layout, int64_t m,
                                     const CPUInfo &target) {
   std::optional<int64_t> sums = layout.sumExtent().constant();
   int64_t panelRowBytes = layout.panelRowBytes();
   bool isUseful = layout.packed && !layout.widened && !layout.depthwise && sums &&
                   *sums >= target.shortSum &&
-                  layout.maxTiles() > (layout.hasVariableTiles() ? 0 : 1) &&
+                  (layout.maxTiles() > 1 || layout.hasVariableTiles() || target.fetchStreams) &&
                   (m <= target.manyRows ||
                    *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >=
                        target.l2Bytes / 4);
@@ -513,6 +522,15 @@ static int64_t chooseCopyingRows(int64_t columnBlocks, int64_t rowBytes, const C
   return std::clamp(kept, target.manyRows, mostBlocks * target.manyRows);
 }
 
+/// Blocks of `m` rows in tiles: a block stays in level 2 cache while all panels of a task multiply it. With
+/// 16 times the products of vectors in a cycle, there is no time to read it again from further away. Windows share their pixels.
+static int64_t chooseTileBlocks(const ContractLayout &layout, int64_t m, int64_t bytes,
+                                const CPUInfo &target) {
+  for (const ContractAxis &axis : ArrayRef(layout.sums).drop_front(layout.wordAxis()))
+    bytes *= *axis.extent.constant();
+  return llvm::divideCeilSigned(m, std::max(target.l2Bytes / 2 / bytes, maxProductRows));
+}
+
 /// At least `blocks` blocks of `units`, such that two or four threads end at about the same time: each
 /// block is done `others` times, and there are not many more tasks than `tasks`.
 static int64_t balanceBlocks(int64_t units, int64_t blocks, int64_t others, int64_t tasks) {
@@ -617,6 +635,9 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
       cuts = chooseReadingBlocks(layout, m / outerOfBatch, panels, tasks, bytes, target);
     rowBlocks = std::min(units, std::max(std::min(cuts, tasks), cacheBlocks));
     columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
+  } else if (hasTiles && layout.packed && !layout.widened) {
+    rowBlocks = std::min(units, chooseTileBlocks(layout, m, bytes, target));
+    columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
   } else if (m > n && layout.packed && !layout.widened) {
     rowBlocks = std::min(units, tasks);
     if (layout.sums.size() > 1 && n * k * bytes > cache)
@@ -670,8 +691,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   KernelPlan plan{
       makeSchedule(hasTiles || isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory
                                                                   : EpiloguePlace::Registers,
-                   doTilesShareCode(layout, target),
-                   hasTiles ? PrefetchCache::None : choosePrefetch(layout, m, target),
+                   doTilesShareCode(layout, target), choosePrefetch(layout, m, target),
                    choosePadding(layout, bytes, target), chooseEpiloguePrefetch(layout, target))};
   plan.cycles = seconds * target.hertz();
   plan.reason = llvm::formatv("worth {0} tasks", allTasks);

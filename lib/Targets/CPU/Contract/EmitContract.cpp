@@ -48,7 +48,9 @@ public:
     nameRuns();
     bool hasTiles = layout.unit == ProductUnit::Tiles;
     if (hasTiles) {
-      sym::Expr rows = sym::Expr::min(layout.rows[layout.tileAxis].extent, tileRegisterRows);
+      sym::Expr rows = layout.tileInner != 1
+                           ? layout.tileInner
+                           : sym::Expr::min(layout.rows[layout.tileAxis].extent, tileRegisterRows);
       emitTileConfig(frame, scratchAt(layout.tileConfigOffset()), frame.simplifyAndEmit(rows),
                      tileSteps());
     }
@@ -377,7 +379,7 @@ private:
     Value sumBase = inMemory ? sumAddress(panel, tile) : Value();
     fetchEpilogue(panel, vectors, tile);
     if (layout.unit == ProductUnit::Tiles) {
-      emitInTiles(vectors, tile, lhs, sumBase);
+      emitInTiles(vectors, tile, lhs, sumBase, prefetch);
       return emitEpilogueInMemory(panel, vectors, tile, sumBase);
     }
     MicrokernelShape shape = getShape(tile.size, vectors);
@@ -428,10 +430,12 @@ private:
 
   /// Multiplies in the registers for tiles; few rows of integers, if their number is not known, in
   /// vectors. Floats are summed in another order there, and a row has the same bits in every batch.
-  void emitInTiles(int64_t vectors, const Tile &tile, Value lhs, Value sums) {
-    Value height = tile.steps ? frame.leafValue(*tile.steps) : frame.constant(tile.size);
+  void emitInTiles(int64_t vectors, const Tile &tile, Value lhs, Value sums,
+                   const Prefetch &prefetch) {
+    Value height =
+        tile.steps ? frame.leafValue(*tile.steps) : frame.constant(tile.size * layout.tileInner);
     if (!tile.steps || layout.multipliesPairs())
-      return emitTileSums(vectors, tile, height, lhs, sums);
+      return emitTileSums(vectors, tile, height, lhs, sums, prefetch);
     int64_t fewRows = std::min(mostVectorRows, maxTileRows(frame.target, layout.vectors));
     Value isLow =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, height, frame.constant(fewRows));
@@ -449,34 +453,50 @@ private:
     low.sumStride = layout.panel();
     callVariableTile(frame, low);
     b.setInsertionPointToStart(branch.elseBlock());
-    emitTileSums(vectors, tile, height, lhs, sums);
+    emitTileSums(vectors, tile, height, lhs, sums, prefetch);
   }
 
-  void emitTileSums(int64_t vectors, const Tile &tile, Value height, Value lhs, Value sums) {
+  void emitTileSums(int64_t vectors, const Tile &tile, Value height, Value lhs, Value sums,
+                    const Prefetch &prefetch) {
     MicrokernelShape shape = getShape(1, vectors);
+    shape.rowOffsets.assign(1, 0); // for the rest, which is multiplied row by row
     size_t word = layout.wordAxis();
     TileProduct product;
     product.isPairs = layout.multipliesPairs();
     product.lhsElementBytes = layout.lhsType.getIntOrFloatBitWidth() / 8;
     product.lhs = lhs;
-    product.rowBytes = frame.emit(layout.rows[layout.tileAxis].lhsStride * product.lhsElementBytes);
+    sym::Expr stepBytes = layout.rows[layout.tileAxis].lhsStride * product.lhsElementBytes;
+    sym::Expr rowBytes = stepBytes;
+    if (layout.tileInner != 1) {
+      rowBytes = layout.rows.back().lhsStride * product.lhsElementBytes;
+      product.registerRows = layout.tileInner;
+      product.secondBytes = frame.simplifyAndEmit(stepBytes);
+    }
+    product.rowBytes = frame.simplifyAndEmit(rowBytes);
     product.rhs = rhs;
     product.panel = layout.panel();
     product.columns = vectors * layout.lanes;
     product.loops.assign(shape.loops.begin(), shape.loops.begin() + word);
     product.steps = tileSteps();
+    product.prefetch = prefetch;
+    if (prefetch.pointer)
+      product.prefetch.stride =
+          arith::MulIOp::create(b, loc, prefetch.stride, frame.constant(layout.rhsSteps));
     product.sums = sums;
-    emitTileProduct(frame, product, height, tile.size);
+    emitTileProduct(frame, product, height, tile.size * layout.tileInner);
     if (product.steps.rest == 0)
       return;
     // The rest of the sum, row by row.
     int64_t done = product.steps.words * product.steps.count;
     shape.loops[word].extent = product.steps.rest;
     Value rest = frame.gep(rhs, b.getI32Type(), frame.constant(done * product.panel));
-    sym::Expr rows = tile.steps ? *tile.steps : sym::Expr(tile.size);
-    emitRange(frame, 0, rows, tile.size, [&](sym::Expr row) {
-      Value number = frame.emit(row);
-      Value offset = arith::MulIOp::create(b, loc, number, product.rowBytes);
+    int64_t most = tile.size * layout.tileInner;
+    sym::Expr rows = tile.steps ? *tile.steps : sym::Expr(most);
+    emitRange(frame, 0, rows, most, [&](sym::Expr row) {
+      sym::Expr place = row * rowBytes;
+      if (layout.tileInner != 1)
+        place = row.floorDiv(layout.tileInner) * stepBytes + row.mod(layout.tileInner) * rowBytes;
+      Value offset = frame.simplifyAndEmit(place);
       Value left =
           frame.gep(frame.gep(lhs, b.getI8Type(), offset), b.getI32Type(), frame.constant(done));
       Value sum = frame.gep(sums, layout.sumType, frame.emit(row * product.panel));
@@ -662,20 +682,32 @@ private:
   void emitEpilogueInMemory(sym::Expr panel, int64_t vectors, const Tile &tile, Value base) {
     int64_t most = tile.size * layout.tileInner;
     sym::Expr rows = tile.steps ? *tile.steps * layout.tileInner : sym::Expr(most);
+    auto emitVector = [&](sym::Expr row, int64_t v) {
+      Value address =
+          frame.gep(base, layout.sumType, frame.emit(row * layout.panel() + v * layout.lanes));
+      Value sum = LLVM::LoadOp::create(b, loc, vectorType(), address, sumBytes());
+      sym::Expr outer = row, inner = 0;
+      if (layout.tileInner != 1) {
+        outer = frame.named(row.floorDiv(layout.tileInner), tile.size);
+        inner = frame.named(row - outer * layout.tileInner, layout.tileInner);
+      }
+      emitElement(tile, outer, inner, sum);
+    };
+    // A line of the result is written at once: it may have left the cache before its other vectors come.
+    if (layout.unit == ProductUnit::Tiles) {
+      emitRange(frame, 0, rows, most, [&](sym::Expr row) {
+        for (int64_t v = 0; v < vectors; ++v) {
+          BodyEmitter::Scope scope(epilogue);
+          bindColumns(panel, v);
+          emitVector(row, v);
+        }
+      });
+      return;
+    }
     for (int64_t v = 0; v < vectors; ++v) {
       BodyEmitter::Scope scope(epilogue);
       bindColumns(panel, v);
-      emitRange(frame, 0, rows, most, [&](sym::Expr row) {
-        Value address =
-            frame.gep(base, layout.sumType, frame.emit(row * layout.panel() + v * layout.lanes));
-        Value sum = LLVM::LoadOp::create(b, loc, vectorType(), address, sumBytes());
-        sym::Expr outer = row, inner = 0;
-        if (layout.tileInner != 1) {
-          outer = frame.named(row.floorDiv(layout.tileInner), tile.size);
-          inner = frame.named(row - outer * layout.tileInner, layout.tileInner);
-        }
-        emitElement(tile, outer, inner, sum);
-      });
+      emitRange(frame, 0, rows, most, [&](sym::Expr row) { emitVector(row, v); });
     }
   }
 

@@ -54,8 +54,10 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
     if (!layout->numSumBlocks().isConstant(1))
       return refuse("the sum is cut, and tiles of sums are not added to others");
     if (!layout->fillsTiles())
-      return refuse("some of several tiles would have fewer than " + Twine(tileRegisterRows) +
-                    " rows");
+      return refuse(
+          layout->tileInner == 1
+              ? "some of several tiles would have fewer than " + Twine(tileRegisterRows) + " rows"
+              : "a tile is not one or two steps of up to " + Twine(tileRegisterRows) + " rows");
   }
   if (layout->vectorRows != 1)
     if (const char *reason = layout->whyNoVectorRows(layout->vectorRows))

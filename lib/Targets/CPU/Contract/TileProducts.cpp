@@ -1,7 +1,6 @@
 // Products in the registers for tiles: their configuration, the loops over the sum, and the sums in
 // memory.
 #include "CPU/Contract/TileProducts.h"
-#include "kiln/Targets/CPU/CPUDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -80,13 +79,15 @@ public:
     this->rowTiles = rowTiles;
     Value lhs = product.lhs;
     if (rowTiles == 2)
-      secondBytes = multiply(second, product.rowBytes);
+      secondBytes = product.secondBytes ? product.secondBytes : multiply(second, product.rowBytes);
     int64_t tiles = llvm::divideCeilSigned(product.columns, tileColumns);
     for (int64_t first = 0; first < tiles; first += 2) {
       columnTiles = std::min<int64_t>(tiles - first, 2);
       forEachSum(
           [&](int64_t number, int64_t, int64_t) { call(frame, "tilezero", tile(frame, number)); });
-      emitLoops(0, lhs, advance(product.rhs, frame.constant(first * lineBytes)));
+      isFetching = first == 0 && product.prefetch.pointer;
+      emitLoops(0, lhs, advance(product.rhs, frame.constant(first * lineBytes)),
+                product.prefetch.pointer);
       forEachSum([&](int64_t number, int64_t row, int64_t column) {
         Value address = advance(product.sums, frame.constant((first + column) * lineBytes));
         if (row == 1)
@@ -106,42 +107,59 @@ private:
         body(2 * row + column, row, column);
   }
 
-  void emitLoop(Value extent, Value lhs, Value lhsBytes, Value rhs, Value rhsBytes,
-                function_ref<void(Value, Value)> body) {
+  /// `words` of the panel's rows belong to a step of the loop.
+  void emitLoop(Value extent, Value lhs, Value lhsBytes, Value rhs, Value words, Value ahead,
+                function_ref<void(Value, Value, Value)> body) {
     auto loop = scf::ForOp::create(b, frame.loc, frame.constant(0), extent, frame.constant(1));
     keepLoop(loop);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value step = loop.getInductionVar();
-    body(advance(lhs, multiply(step, lhsBytes)), advance(rhs, multiply(step, rhsBytes)));
+    Value step = loop.getInductionVar(), done = multiply(step, words);
+    if (isFetching)
+      ahead = advance(ahead, multiply(done, product.prefetch.stride));
+    body(advance(lhs, multiply(step, lhsBytes)), advance(rhs, multiply(done, panelBytes)), ahead);
   }
 
-  void emitLoops(size_t level, Value lhs, Value rhs) {
+  void emitLoops(size_t level, Value lhs, Value rhs, Value ahead) {
     if (level < product.loops.size()) {
       const SumLoop &loop = product.loops[level];
       emitLoop(frame.emit(loop.extent), lhs, frame.emit(loop.lhsStride * product.lhsElementBytes),
-               rhs, frame.emit(loop.rhsStride * wordBytes),
-               [&](Value l, Value r) { emitLoops(level + 1, l, r); });
+               rhs, frame.simplifyAndEmit(loop.rhsStride.floorDiv(product.panel)), ahead,
+               [&](Value l, Value r, Value a) { emitLoops(level + 1, l, r, a); });
       return;
     }
     const TileSteps &steps = product.steps;
     emitLoop(frame.constant(steps.count), lhs, frame.constant(steps.words * wordBytes), rhs,
-             frame.constant(steps.words * product.panel * wordBytes),
-             [&](Value l, Value r) { emitStep(l, r); });
+             frame.constant(steps.words), ahead,
+             [&](Value l, Value r, Value a) { emitStep(l, r, a); });
   }
 
-  void emitStep(Value lhs, Value rhs) {
+  /// Each operand is loaded when its first product needs it, while the products before are at work.
+  void emitStep(Value lhs, Value rhs, Value ahead) {
     auto load = [&](int64_t number, Value address, Value stride) {
       call(frame, "tileloadd64", {tile(frame, number), address, stride});
     };
-    for (int64_t column = 0; column < columnTiles; ++column)
-      load(firstRight + column, advance(rhs, frame.constant(column * lineBytes)), panelBytes);
-    for (int64_t row = 0; row < rowTiles; ++row)
-      load(firstLeft + row, row == 0 ? lhs : advance(lhs, secondBytes), product.rowBytes);
     forEachSum([&](int64_t number, int64_t row, int64_t column) {
+      if (column == 0)
+        load(firstLeft + row, row == 0 ? lhs : advance(lhs, secondBytes), product.rowBytes);
+      if (row == 0)
+        load(firstRight + column, advance(rhs, frame.constant(column * lineBytes)), panelBytes);
       call(frame, product.isPairs ? "tdpbf16ps" : "tdpbusd",
            {tile(frame, number), tile(frame, firstLeft + row), tile(frame, firstRight + column)});
+      if (row == 0 && column == 0 && isFetching)
+        emitFetches(ahead);
     });
+  }
+
+  /// Asks for the lines of a step.
+  void emitFetches(Value ahead) {
+    Value bytes = multiply(frame.constant(product.steps.words), product.prefetch.stride);
+    auto loop =
+        scf::ForOp::create(b, frame.loc, frame.constant(0), bytes, frame.constant(lineBytes));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    LLVM::Prefetch::create(b, frame.loc, advance(ahead, loop.getInductionVar()), /*rw=*/0,
+                           product.prefetch.locality, /*cache=*/1);
   }
 
   KernelFrame &frame;
@@ -149,6 +167,7 @@ private:
   const TileProduct &product;
   Value panelBytes, secondBytes;
   int64_t rowTiles = 1, columnTiles = 1;
+  bool isFetching = false;
 };
 
 } // namespace
@@ -156,10 +175,10 @@ private:
 void cpu::emitTileProduct(KernelFrame &frame, const TileProduct &product, Value height,
                           int64_t most) {
   Emitter emitter(frame, product);
-  if (most <= tileRegisterRows)
+  if (most <= product.registerRows)
     return emitter.emit(1, {});
   OpBuilder &b = frame.builder;
-  Value second = arith::SubIOp::create(b, frame.loc, height, frame.constant(tileRegisterRows));
+  Value second = arith::SubIOp::create(b, frame.loc, height, frame.constant(product.registerRows));
   if (height.getDefiningOp<arith::ConstantOp>())
     return emitter.emit(2, second);
   Value isTall =

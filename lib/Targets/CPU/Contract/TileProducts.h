@@ -8,10 +8,12 @@
 //                └──────┴──────┘
 //
 // A step is a word: four bytes or two bf16. Rows of B are those of a packed panel. A5 begins 16 rows
-// before the end: for fewer than 32 rows, the two have some in common, which are computed twice.
+// before the end: for fewer than 32 rows, the two have some in common, which are computed twice. Of an
+// image with rows of up to 16 pixels, A4 and A5 have a row each.
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_TILEPRODUCTS_H
 #define KILN_LIB_TARGETS_CPU_CONTRACT_TILEPRODUCTS_H
 
+#include "kiln/Targets/CPU/CPUDialect.h"
 #include "kiln/Targets/CPU/Microkernel.h"
 
 namespace kiln::cpu {
@@ -28,6 +30,9 @@ struct TileProduct {
   bool isPairs = false;
   /// The first row, and the bytes from row to row (i64).
   mlir::Value lhs, rowBytes;
+  /// The rows of a register, and the bytes to those of the second one; null: they are the last of the tile.
+  int64_t registerRows = tileRegisterRows;
+  mlir::Value secondBytes;
   /// The panel, and the words from row to row in it.
   mlir::Value rhs;
   int64_t panel = 0;
@@ -38,6 +43,8 @@ struct TileProduct {
   llvm::SmallVector<SumLoop> loops;
   int64_t lhsElementBytes = 4;
   TileSteps steps{1};
+  /// What is fetched ahead; a stride is that of a word.
+  Prefetch prefetch;
   /// The sums, a row of the panel's width for each row.
   mlir::Value sums;
 };
