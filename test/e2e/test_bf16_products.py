@@ -48,7 +48,37 @@ def test_products(compile_and_compare, cpu, n):
     compiled = compile_and_compare(module, (some(13, 96),), dynamic, more_inputs=[(some(1, 96),), (some(70, 96),)], **tolerances)
     if cpu == "native" and HAS_PAIRS and not TARGET:
         code = subprocess.run(["objdump", "-d", compiled.path], capture_output=True, text=True, check=True).stdout
-        assert "vdpbf16ps" in code
+        assert "dpbf16ps" in code  # of vectors or of tiles
+
+
+class Convolutions(torch.nn.Module):
+    """Windows in two dims and in one, strides, dilation, groups, an odd number of channels, rows of up to 16 pixels and more."""
+
+    def __init__(self):
+        super().__init__()
+        nn, options = torch.nn, {"dtype": torch.bfloat16}
+        self.plain, self.strided = nn.Conv2d(32, 40, 3, padding=1, **options), nn.Conv2d(40, 74, 3, stride=2, **options)
+        self.dilated, self.odd = nn.Conv2d(74, 17, (2, 3), dilation=(1, 2), padding=1, **options), nn.Conv2d(17, 24, 2, **options)
+        self.groups, self.sequence = nn.Conv2d(32, 64, 3, groups=2, **options), nn.Conv1d(32, 48, 5, padding=2, **options)
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(parameter.numel()))
+
+    def forward(self, x):
+        y = torch.relu(self.plain(x))
+        z = self.strided(y)
+        return y, z, self.odd(self.dilated(z)), self.groups(x), self.sequence(x.flatten(2)) + 1
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3"] + ([] if TARGET else ["native-tiles"]))
+def test_convolutions(compile_and_compare, cpu):
+    tolerances = {"rtol": 1.6e-2, "atol": 5e-2, "options": cpu_options(cpu)}
+    compiled = compile_and_compare(Convolutions().eval(), (some(2, 32, 15, 14),), **tolerances)
+    if cpu == "native" and HAS_PAIRS and not TARGET:
+        code = subprocess.run(["objdump", "-d", compiled.path], capture_output=True, text=True, check=True).stdout
+        assert "dpbf16ps" in code
+    auto = torch.export.Dim.AUTO
+    more = [(some(1, 32, 9, 12),), (some(3, 32, 31, 40),)]
+    compile_and_compare(Convolutions().eval(), (some(2, 32, 15, 14),), ({0: auto, 2: auto, 3: auto},), more_inputs=more, **tolerances)
 
 
 def test_sums_are_f32(compile_model):

@@ -168,3 +168,53 @@ func.func @many_rows(%x: tensor<40x64xbf16>) -> tensor<40x32xbf16> {
   } : tensor<40x32xbf16>
   return %r : tensor<40x32xbf16>
 }
+
+// -----
+
+// Channels of windows are in pairs, behind the places of the window as they are in the image.
+// CHECK-LABEL: func.func @window
+// CHECK: %[[WORDS:.*]] = kernel.map {
+// CHECK: } : tensor<{{[0-9]+}}x72x[[PANEL:[0-9]+]]xi32>
+// CHECK: kernel.contract batch [] m [6, 5] n [64] k [3, 3, 8, 2] panel [[PANEL]] lhs {
+// CHECK-NEXT: kernel.read %arg0 (d0, d1, d2, d3, d4, d5, d6) -> (d0 + d3, d1 + d4, 2*d5 + d6) :
+// CHECK: rhs {
+// CHECK-NEXT: kernel.read %[[WORDS]] (d0, d1, d2, d3, d4, d5, d6) -> (d2 floordiv [[PANEL]], 24*d3 + 8*d4 + d5, d2 mod [[PANEL]])
+// CHECK: kernel.index (d0, d1, d2, d3, d4, d5, d6) -> (16*d6)
+// WIDE-LABEL: func.func @window
+// WIDE: kernel.contract batch [] m [6, 5] n [64] k [3, 3, 16] panel
+func.func @window(%x: tensor<8x7x16xbf16>) -> tensor<6x5x64xbf16> {
+  %w = kernel.constant "w" dense<1.5> : tensor<64x16x3x3xbf16> : tensor<64x16x3x3xbf16>
+  %r = kernel.contract batch [] m [6, 5] n [64] k [16, 3, 3] lhs {
+    %0 = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0 + d4, d1 + d5, d3) : tensor<8x7x16xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2, d3, d4, d5) : tensor<64x16x3x3xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<6x5x64xbf16>
+  return %r : tensor<6x5x64xbf16>
+}
+
+// -----
+
+// An odd number of channels leaves one without another.
+// CHECK-LABEL: func.func @odd_window
+// CHECK: kernel.contract batch [] m [6, 5] n [64] k [3, 3, 17] panel
+func.func @odd_window(%x: tensor<8x7x17xbf16>) -> tensor<6x5x64xbf16> {
+  %w = kernel.constant "w" dense<1.5> : tensor<64x17x3x3xbf16> : tensor<64x17x3x3xbf16>
+  %r = kernel.contract batch [] m [6, 5] n [64] k [17, 3, 3] lhs {
+    %0 = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0 + d4, d1 + d5, d3) : tensor<8x7x17xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2, d3, d4, d5) : tensor<64x17x3x3xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<6x5x64xbf16>
+  return %r : tensor<6x5x64xbf16>
+}

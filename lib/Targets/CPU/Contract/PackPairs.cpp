@@ -33,16 +33,32 @@ static bool liesAlongSum(ContractOp contract, unsigned k) {
   return readsInPlace(contract) && walksAlong(contract.getLhs(), firstK + k, end);
 }
 
-bool cpu::sumsPairs(ContractOp contract) {
+static bool sumsHalves(ContractOp contract) {
   auto yieldsHalves = [](Region &region) {
     return region.front().getTerminator()->getOperand(0).getType().isBF16();
   };
+  return !contract.getPart() && !columnsAreBatch(contract) && yieldsHalves(contract.getLhs()) &&
+         yieldsHalves(contract.getRhs()) && contract.getEpilogue().getArgument(0).getType().isF32();
+}
+
+bool cpu::sumsPairs(ContractOp contract) {
   std::optional<unsigned> k = findSteps(contract);
-  if (!k || contract.getPart() || columnsAreBatch(contract) || !yieldsHalves(contract.getLhs()) ||
-      !yieldsHalves(contract.getRhs()) || !contract.getEpilogue().getArgument(0).getType().isF32())
+  if (!k || !sumsHalves(contract))
     return false;
   int64_t steps = *contract.getK().getSizes()[*k].constant();
   return steps % pairSteps == 0 && steps >= fewestSteps;
+}
+
+/// Windows over an image whose channels lie next to each other, in pairs.
+static bool slidesOverPairs(ContractOp contract) {
+  constexpr int64_t fewestChannels = 16;
+  ArrayRef<sym::Expr> sizes = contract.getK().getSizes();
+  if (findSteps(contract) || sizes.empty() || !sumsHalves(contract) ||
+      !sym::product(sizes).isConstant())
+    return false;
+  unsigned channels = Panels(contract).order.back();
+  int64_t count = *sizes[channels].constant();
+  return count % pairSteps == 0 && count >= fewestChannels && liesAlongSum(contract, channels);
 }
 
 void cpu::placeLeftAlongSum(ContractOp contract, RewriterBase &rewriter) {
@@ -51,11 +67,12 @@ void cpu::placeLeftAlongSum(ContractOp contract, RewriterBase &rewriter) {
 }
 
 bool cpu::canPackPairs(ContractOp contract) {
-  if (!sumsPairs(contract))
+  bool isWindow = slidesOverPairs(contract);
+  if (!isWindow && !sumsPairs(contract))
     return false;
   // A matrix that lies along its rows is left to what copies it a block at a time.
   bool isPlain = llvm::hasNItems(contract.getLhs().front(), 2);
-  if (isPlain && !liesAlongSum(contract, *findSteps(contract)))
+  if (!isWindow && isPlain && !liesAlongSum(contract, *findSteps(contract)))
     return false;
   // A constant table from which rows are gathered, too, has one layout for both.
   return llvm::all_of(readTensors(contract.getRhs()), [](Value tensor) {
@@ -68,17 +85,18 @@ bool cpu::canPackPairs(ContractOp contract) {
 void cpu::packPairs(const Panels &panels, RewriterBase &rewriter) {
   ContractOp contract = panels.contract;
   Location loc = contract.getLoc();
-  unsigned firstK = panels.firstK(), k = *findSteps(contract);
-  int64_t steps = *contract.getK().getSizes()[k].constant();
-  placeLeftAlongSum(contract, rewriter);
+  unsigned firstK = panels.firstK();
+  if (findSteps(contract))
+    placeLeftAlongSum(contract, rewriter);
+  ArrayRef<sym::Expr> sizes = contract.getK().getSizes();
+  sym::Expr rows = sym::product(sizes).floorDiv(pairSteps);
   Type i16 = rewriter.getI16Type(), i32 = rewriter.getI32Type();
   auto constant = [&](int64_t value) {
     return arith::ConstantIntOp::create(rewriter, loc, i32, value).getResult();
   };
   Value yielded = contract.getRhs().front().getTerminator()->getOperand(0);
   Value words = panels.create(
-      i32, steps / pairSteps, rewriter,
-      [&](Panels::CloneAt cloneAt, sym::Expr row, Value mask) -> Value {
+      i32, rows, rewriter, [&](Panels::CloneAt cloneAt, sym::Expr row, Value mask) -> Value {
         auto half = [&](int64_t which) {
           Value value = cloneAt(row * pairSteps + which).lookup(yielded);
           value = arith::BitcastOp::create(rewriter, loc, i16, value);
@@ -90,20 +108,35 @@ void cpu::packPairs(const Panels &panels, RewriterBase &rewriter) {
                     : word;
       });
 
-  SmallVector<sym::Expr> sums{steps / pairSteps, pairSteps};
+  // The k dims in the order of memory, the last in pairs.
+  SmallVector<sym::Expr> sums, dims, places;
+  for (unsigned i = 0; i < firstK; ++i)
+    dims.push_back(sym::Expr::dim(i));
+  dims.resize(firstK + sizes.size(), 0);
+  unsigned last = 0;
+  for (unsigned old : panels.order) {
+    if (sizes[old].isConstant(1))
+      continue;
+    last = firstK + old;
+    dims[last] = sym::Expr::dim(firstK + sums.size());
+    places.push_back(dims[last]);
+    sums.push_back(sizes[old]);
+  }
+  dims[last] = pairSteps * dims[last] + sym::Expr::dim(firstK + sums.size());
+  sums.back() = sums.back().floorDiv(pairSteps);
+  sym::Expr row = sym::linearize(places, sums);
+  sums.push_back(pairSteps);
   unsigned numDims = firstK + sums.size();
   rewriter.setInsertionPoint(contract);
   auto result = ContractOp::create(
       rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
       contract.getNAttr(), sym::ShapeAttr::get(contract.getContext(), sums), contract.getPermAttr(),
       rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(), IntegerAttr());
-  SmallVector<sym::Expr> dims = renameSteps(panels, sums, /*isSplit=*/true);
   renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims);
   renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter, numDims);
   rewriter.setInsertionPointToStart(&result.getRhs().emplaceBlock());
-  Value value =
-      ReadOp::create(rewriter, loc, words, panels.getPlace(numDims, sym::Expr::dim(firstK)));
-  sym::IndexMap down{numDims, {16 * sym::Expr::dim(firstK + 1)}};
+  Value value = ReadOp::create(rewriter, loc, words, panels.getPlace(numDims, row));
+  sym::IndexMap down{numDims, {16 * sym::Expr::dim(numDims - 1)}};
   Value by = IndexOp::create(rewriter, loc, rewriter.getI64Type(),
                              sym::MapAttr::get(contract.getContext(), down), ValueRange());
   by = arith::TruncIOp::create(rewriter, loc, i32, by);
