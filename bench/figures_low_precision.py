@@ -226,5 +226,6 @@ def show(results, goals):
 
 
 def document(results, part):
-    """Writes what this run has measured into docs/benchmarks.md."""
-    table.write_section(f"bench/run --only {part} --document", results, *tabulate(results[part], "threads-1"))
+    """Writes what this run has measured into docs/benchmarks.md, with tiles apart from without."""
+    unit = ", tiles" if "amx_tile" in results["machine"]["isa"] else ""
+    table.write_section(f"bench/run --only {part} --document{unit}", results, *tabulate(results[part], "threads-1"))

@@ -265,6 +265,10 @@ static Expected<CPUInfo> makeCPUInfo(StringRef name) {
   info.vectorBytes = info.avx512 ? 64 : 32;
   info.vectorRegisters = info.avx512 ? 32 : 16;
   info.fetchStreams = isIntel(info.cpu);
+  if (info.amxBf16 && !info.emulatesTiles) {
+    info.l1Bytes = 48 << 10;
+    info.l2Bytes = 2 << 20;
+  }
   return info;
 }
 

@@ -125,7 +125,7 @@ kernel.func @short_rows(%x: tensor<10x9x16xi32>, %w: tensor<1x144x32xi32>) -> te
 
 // Blocks of rows stay in level 2 cache, and the next panel is on its way there.
 // CHECK-LABEL: kernel.func @many_rows
-// CHECK-SAME: #cpu.contract<tile_rows = 32, {{.*}} block_rows = 256, {{.*}} prefetch = l2, unit = tiles>
+// CHECK-SAME: #cpu.contract<tile_rows = 32, {{.*}} block_rows = 512, {{.*}} prefetch = l2, unit = tiles>
 // CODE-LABEL: llvm.func @many_rows
 // CODE: llvm.call_intrinsic "llvm.x86.tdpbf16ps"
 // CODE: llvm.intr.prefetch

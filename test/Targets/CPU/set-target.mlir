@@ -9,7 +9,7 @@
 // CHECK-SAME: max_tasks = 128, task_time = 100, least_task = 10, task_cycles = 16384, tile_sums = 24, open_tile = 14, unroll = 12, short_body = 24, short_sum = 64,
 // CHECK-SAME: long_sum = 256, open_sum = 512, fewest_rows = 144, many_rows = 256, long_axis = 256, epilogue_ops = 400, fetch_streams = 0>} {
 // V4: module attributes {cpu.target = #cpu.target<cpu = "x86-64-v4", vector_bytes = 64, vector_registers = 32, l1 = 32768, l2 = 1048576,
-// SPR: module attributes {cpu.target = #cpu.target<cpu = "sapphirerapids", vector_bytes = 64, vector_registers = 32, l1 = 32768, l2 = 1048576,
+// SPR: module attributes {cpu.target = #cpu.target<cpu = "sapphirerapids", vector_bytes = 64, vector_registers = 32, l1 = 49152, l2 = 2097152,
 // SPR-SAME: fetch_streams = 1>} {
 // TUNED: module attributes {cpu.target = #cpu.target<cpu = "x86-64-v4", vector_bytes = 32, vector_registers = 32, l1 = 32768, l2 = 262144, cache_line = 64,
 module {

@@ -699,9 +699,13 @@ int64_t ContractLayout::lhsScratchBytes() const {
   return alignToLine(elements * bytesOf(lhsType));
 }
 
+int64_t ContractLayout::panelScratchBytes() const {
+  return alignToLine(blockSums * panel() * bytesOf(rhsType));
+}
+
 int64_t ContractLayout::rhsScratchBytes() const {
   if (widened)
-    return alignToLine(blockSums * panel() * bytesOf(rhsType));
+    return (unit == ProductUnit::Tiles ? blockPanels : 1) * panelScratchBytes();
   if (packed || rhs == RightOperand::Direct)
     return 0;
   // The sums of a tile, before they are turned: fewer rows have no more.

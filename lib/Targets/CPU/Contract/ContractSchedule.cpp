@@ -654,6 +654,9 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
       blockRows = chooseCopyingRows(columnBlocks, k * bytes, target);
     if (columnBlocks >= target.cores)
       rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, blockRows));
+    // All panels of a task are widened before any rows are multiplied, and stay in level 2 cache for all of them.
+    if (hasTiles && layout.widened)
+      columnBlocks = std::clamp(llvm::divideCeilSigned(n * k * bytes, cache), columnBlocks, panels);
   }
 
   if (allTasks > 1 && !layout.isStaged() && sym::product(op.getM().getSizes()).isConstant()) {

@@ -90,7 +90,10 @@ private:
                                                frame.emit(blocks - 1));
       if (layout.stagesPerSumBlock())
         emitLhsStage(frame, layout, task, frame.scratch);
-      emitPanels();
+      if (layout.widened && layout.unit == ProductUnit::Tiles)
+        emitByRows();
+      else
+        emitPanels([&](sym::Expr panel, int64_t vectors) { emitPanel(panel, vectors); });
     });
   }
 
@@ -162,31 +165,51 @@ private:
 
   //===-- Columns ----------------------------------------------------------------------------===//
 
-  void emitPanels() {
+  void emitPanels(function_ref<void(sym::Expr panel, int64_t vectors)> emit) {
     sym::Expr panels = layout.numPanels(), columns = layout.columns.extent;
     std::optional<int64_t> count = columns.constant();
     // The last panel has its own code if it is narrower by a vector or more, or needs masks.
     sym::Expr whole = columns.floorDiv(layout.panel());
     if (!count || *count % layout.panel() == 0) {
       emitRange(frame, task.firstPanel, task.endPanel, panels,
-                [&](sym::Expr panel) { emitPanel(panel, layout.vectors); });
+                [&](sym::Expr panel) { emit(panel, layout.vectors); });
       return;
     }
     if (!whole.isConstant(0)) {
       sym::Expr end = frame.assumptions.simplify(sym::Expr::min(task.endPanel, whole));
       emitRange(frame, task.firstPanel, end, whole,
-                [&](sym::Expr panel) { emitPanel(panel, layout.vectors); });
+                [&](sym::Expr panel) { emit(panel, layout.vectors); });
     }
     int64_t rest = *count % layout.panel();
     int64_t vectors = (rest + layout.lanes - 1) / layout.lanes;
     if (frame.assumptions.isLessOrEqual(panels, task.endPanel))
-      return emitPanel(whole, vectors);
+      return emit(whole, vectors);
     Value reached = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
                                           frame.emit(task.endPanel), frame.emit(panels));
     auto branch = scf::IfOp::create(b, loc, reached, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
-    emitPanel(whole, vectors);
+    emit(whole, vectors);
+  }
+
+  /// Widens all panels of the task before any rows are multiplied. What tiles read of the rows, which may come from
+  /// level 3 cache, is read once for all of them.
+  void emitByRows() {
+    auto at = [&](sym::Expr panel) {
+      return frame.gep(
+          scratchAt(layout.rhsScratchOffset()), b.getI8Type(),
+          frame.simplifyAndEmit((panel - task.firstPanel) * layout.panelScratchBytes()));
+    };
+    emitPanels([&](sym::Expr panel, int64_t vectors) {
+      rhs = at(panel);
+      emitWidened(panel, vectors);
+    });
+    emitRows([&](const Tile &tile, sym::Expr number) {
+      emitPanels([&](sym::Expr panel, int64_t vectors) {
+        rhs = at(panel);
+        emitTile(panel, vectors, tile, number);
+      });
+    });
   }
 
   void emitPanel(sym::Expr panel, int64_t vectors) {
@@ -206,9 +229,14 @@ private:
     }
     if (layout.isStaged() && layout.depthwise)
       emitLhsStage(frame, layout, task, frame.scratch, panel, vectors);
+    emitRows([&](const Tile &tile, sym::Expr number) { emitTile(panel, vectors, tile, number); });
+  }
+
+  /// All tiles of the task's rows, which are numbered from 0 on.
+  void emitRows(function_ref<void(const Tile &, sym::Expr number)> emit) {
     SmallVector<sym::Expr> position(task.outerRows);
     if (layout.blockAxis == layout.tileAxis) {
-      emitTiles(panel, vectors, position, task.firstUnit, task.endUnit, task.firstUnit);
+      emitTiles(position, task.firstUnit, task.endUnit, task.firstUnit, emit);
       return;
     }
     sym::Expr extent = layout.rows[layout.blockAxis].extent;
@@ -216,7 +244,7 @@ private:
       SmallVector<sym::Expr> inside(position);
       inside.push_back(step);
       sym::Expr tiles = layout.numTiles();
-      emitTiles(panel, vectors, inside, 0, tiles, -((step - task.firstUnit) * tiles));
+      emitTiles(inside, 0, tiles, -((step - task.firstUnit) * tiles), emit);
     });
   }
 
@@ -259,14 +287,14 @@ private:
   //===-- Rows -------------------------------------------------------------------------------===//
 
   /// Tiles [begin, end) of the tiled axis; `zero` is the number of the task's first tile, before
-  /// which the panel had none.
-  void emitTiles(sym::Expr panel, int64_t vectors, ArrayRef<sym::Expr> position, sym::Expr begin,
-                 sym::Expr end, sym::Expr zero) {
+  /// which there was none.
+  void emitTiles(ArrayRef<sym::Expr> position, sym::Expr begin, sym::Expr end, sym::Expr zero,
+                 function_ref<void(const Tile &, sym::Expr number)> emit) {
     auto emitAt = [&](Tile &&tile, sym::Expr start, sym::Expr number) {
       tile.position.push_back(frame.named(start, layout.rows[layout.tileAxis].extent));
       if (layout.tileAxis + 1 < layout.rows.size())
         tile.position.push_back(0);
-      emitTile(panel, vectors, tile, number - zero);
+      emit(tile, number - zero);
     };
     if (layout.tilesShareCode) {
       const RowRun &whole = layout.runs.front(), &last = layout.runs.back();
