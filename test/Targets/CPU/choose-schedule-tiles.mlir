@@ -167,3 +167,22 @@ kernel.func @one_row(%x: tensor<1x2048xf32>, %w: tensor<16x2048x128xf32>) -> ten
   } : tensor<1x2048xf32>
   kernel.return %r : tensor<1x2048xf32>
 }
+
+// -----
+
+// Blocks of fewer rows than a tile has, of an image whose size is known in a run, fetch nothing ahead.
+// CHECK-LABEL: kernel.func @open_image
+// CHECK-SAME: #cpu.contract<tile_rows = 14, vectors = 1, lanes = 16, block_rows = 4, block_columns = 64, block_sums = 144, block_axes = 2>
+kernel.func @open_image(%x: tensor<1x?x?x16xf32, #sym.shape<[1, h + 2, w + 2, 16]>>, %w: tensor<4x144x16xf32>) -> tensor<1x?x?x64xf32, #sym.shape<[1, h, w, 64]>> {
+  %r = kernel.contract batch [] m [1, h, w] n [64] k [3, 3, 16] panel 16 lhs {
+    %0 = kernel.read %x (d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 + d4, d2 + d5, d6) : tensor<1x?x?x16xf32, #sym.shape<[1, h + 2, w + 2, 16]>> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %w (d0, d1, d2, d3, d4, d5, d6) -> (d3 floordiv 16, 48*d4 + 16*d5 + d6, d3 mod 16) : tensor<4x144x16xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x?x?x64xf32, #sym.shape<[1, h, w, 64]>>
+  kernel.return %r : tensor<1x?x?x64xf32, #sym.shape<[1, h, w, 64]>>
+}

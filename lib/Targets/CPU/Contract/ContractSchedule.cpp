@@ -240,7 +240,7 @@ static PrefetchCache choosePrefetch(const ContractLayout &layout, int64_t m,
   int64_t panelRowBytes = layout.panelRowBytes();
   bool isUseful = layout.packed && !layout.widened && !layout.depthwise && sums &&
                   *sums >= target.shortSum &&
-                  (layout.maxTiles() > 1 || layout.hasVariableTiles() || target.fetchStreams) &&
+                  layout.maxTiles() > (layout.hasVariableTiles() || target.fetchStreams ? 0 : 1) &&
                   (m <= target.manyRows ||
                    *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >=
                        target.l2Bytes / 4);
