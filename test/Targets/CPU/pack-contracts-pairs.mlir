@@ -218,3 +218,39 @@ func.func @odd_window(%x: tensor<8x7x17xbf16>) -> tensor<6x5x64xbf16> {
   } : tensor<6x5x64xbf16>
   return %r : tensor<6x5x64xbf16>
 }
+
+// -----
+
+// An image that a map makes for windows has elements of f32 where these are not multiplied in pairs; weights stay as small as they are.
+// CHECK-LABEL: func.func @image
+// CHECK: } : tensor<8x7x17xf32>
+// WIDE-LABEL: func.func @image
+// WIDE: %[[IMAGE:.*]] = kernel.map
+// WIDE: arith.extf
+// WIDE: } : tensor<8x7x17xf32>
+// WIDE: } : tensor<{{.*}}xbf16>
+// WIDE: kernel.read %[[IMAGE]] {{.*}} : tensor<8x7x17xf32> -> f32
+// WIDE: rhs {
+// WIDE: kernel.read %{{.*}} -> bf16
+// WIDE-NEXT: arith.extf
+func.func @image(%x: tensor<6x5x17xbf16>) -> tensor<6x5x64xbf16> {
+  %w = kernel.constant "w" dense<1.5> : tensor<64x17x3x3xbf16> : tensor<64x17x3x3xbf16>
+  %p = kernel.map {
+    %c = arith.constant 0.0 : bf16
+    %i = kernel.inside (d0, d1, d2) -> (d0 - 1, d1 - 1) bounds [6, 5]
+    %0 = kernel.read %x (d0, d1, d2) -> (d0 - 1, d1 - 1, d2) if %i else(%c : bf16) : tensor<6x5x17xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } : tensor<8x7x17xbf16>
+  %r = kernel.contract batch [] m [6, 5] n [64] k [17, 3, 3] lhs {
+    %0 = kernel.read %p (d0, d1, d2, d3, d4, d5) -> (d0 + d4, d1 + d5, d3) : tensor<8x7x17xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2, d3, d4, d5) : tensor<64x17x3x3xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<6x5x64xbf16>
+  return %r : tensor<6x5x64xbf16>
+}

@@ -236,9 +236,11 @@ private:
 
   void pack(const Packing &packing, IRRewriter &rewriter) {
     ContractOp contract = packing.contract;
-    bool widens = packing.isConstant() && isWorthWidening(contract);
-    if (widens)
+    bool widens = packing.isConstant() && multipliesHalves(contract);
+    if (widens && isWorthWidening(contract))
       placeLeft(contract, rewriter.getF32Type(), rewriter);
+    else
+      widens = widens && widenImage(contract, rewriter);
     rewriter.setInsertionPoint(contract);
     Location loc = contract.getLoc();
     SmallVector<sym::Expr> extents = contract.getExtents(), k = packing.getSums(), dims, steps;
@@ -283,14 +285,42 @@ private:
   /// Elements of 16 bits are widened one by one for each tile of rows, unless the left operand is put into memory as f32
   /// before; the right one's are widened by vectors. A few rows do not pay for that memory.
   static bool isWorthWidening(ContractOp contract) {
+    return contract.getNumK() == 1 && readsInPlace(contract) &&
+           usesDim(contract.getLhs(), contract.getExtents().size() - 1);
+  }
+
+  static bool multipliesHalves(ContractOp contract) {
     auto isHalf = [](Region &region) {
       Type type = region.front().getTerminator()->getOperand(0).getType();
       return type.isBF16() || type.isF16();
     };
     return isHalf(contract.getLhs()) && isHalf(contract.getRhs()) && !hasFewRows(contract) &&
-           !columnsAreBatch(contract) && contract.getNumK() == 1 && readsInPlace(contract) &&
-           usesDim(contract.getLhs(), contract.getExtents().size() - 1) &&
-           contract.getEpilogue().getArgument(0).getType().isF32();
+           !columnsAreBatch(contract) && contract.getEpilogue().getArgument(0).getType().isF32();
+  }
+
+  /// An image that a map makes for this product alone, as one with padding is, has elements of f32 where windows read each of
+  /// them many times.
+  static bool widenImage(ContractOp contract, IRRewriter &rewriter) {
+    constexpr int64_t fewestReads = 4;
+    Block &body = contract.getLhs().front();
+    auto read = dyn_cast<ReadOp>(body.front());
+    auto map = read ? read.getTensor().getDefiningOp<MapOp>() : MapOp();
+    if (contract.getNumK() < 2 || !map || !llvm::hasNItems(body, 2) || read.getMask() ||
+        !read.getValues().empty() || map->getNumResults() != 1 || !map->hasOneUse())
+      return false;
+    sym::Expr reads =
+        sym::product(contract.getM().getSizes()) * sym::product(contract.getK().getSizes());
+    sym::Expr elements = sym::product(map.getExtents());
+    for (sym::Expr size : contract.getBatch().getSizes())
+      reads = reads * size;
+    auto guess = [](sym::Expr size) { return codegen::estimate(size); };
+    if (guess(reads) < fewestReads * guess(elements))
+      return false;
+    widenYield(map.getBody(), rewriter);
+    auto type = cast<RankedTensorType>(map.getResult(0).getType());
+    map.getResult(0).setType(type.clone(rewriter.getF32Type()));
+    read.getResult().setType(rewriter.getF32Type());
+    return true;
   }
 
   codegen::CPUInfo target;
