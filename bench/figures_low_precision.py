@@ -218,7 +218,7 @@ def show(results, goals):
                 for level, ratio, goal in (("this machine", wide, 4 if _has_tiles() else 2.5), ("AVX2", narrow, 1.5)):
                     goals.add(f"{name}, {level}, Kiln's fp32 time", ratio and 1 / ratio, goal, "of int8's", at_least=True)
         elif kind == "product" and name != "product-f32":
-            # Of bytes: of what vectors multiply, an eighth of what tiles do.
+            # Bytes are held to what vectors multiply, an eighth of what tiles do.
             goal = (0.5 if name == "product-bf16" else 0.7 / 8) if _has_tiles() else 0.8 if name == "product-bf16" else 0.7
             goals.add(f"{name}, share of the instructions' rate", share, goal, "", at_least=True)
             if name == "product-bf16":

@@ -216,7 +216,7 @@ static StringRef findUnknownFeature(const MCSubtargetInfo &subtarget, StringRef 
   return "";
 }
 
-/// Of LLVM's names with AVX2, all but those of AMD and the levels.
+/// All of LLVM's names with AVX2 but those of AMD and the levels.
 static bool isIntel(StringRef cpu) {
   return !cpu.starts_with("znver") && !cpu.starts_with("bdver") && !cpu.starts_with("x86-64");
 }
@@ -265,7 +265,7 @@ static Expected<CPUInfo> makeCPUInfo(StringRef name) {
   info.vectorBytes = info.avx512 ? 64 : 32;
   info.vectorRegisters = info.avx512 ? 32 : 16;
   info.fetchStreams = isIntel(info.cpu);
-  if (info.amxBf16 && !info.emulatesTiles) {
+  if (info.amxBf16 && !info.emulatesTiles) { // all CPUs with tiles so far
     info.l1Bytes = 48 << 10;
     info.l2Bytes = 2 << 20;
   }

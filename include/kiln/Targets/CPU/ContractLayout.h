@@ -233,8 +233,7 @@ struct ContractLayout {
   // Scratch memory of a task, in bytes from its beginning.
   int64_t lhsScratchBytes() const;
   int64_t rhsScratchBytes() const;
-  /// Of a widened panel.
-  int64_t panelScratchBytes() const;
+  int64_t panelScratchBytes() const; // of one that is widened
   int64_t sumScratchBytes() const;
   int64_t rhsScratchOffset() const { return lhsScratchBytes(); }
   int64_t sumScratchOffset() const { return lhsScratchBytes() + rhsScratchBytes(); }

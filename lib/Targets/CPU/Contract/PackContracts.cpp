@@ -301,7 +301,7 @@ private:
   /// An image that a map makes for this product alone, as one with padding is, has elements of f32 where windows read each of
   /// them many times.
   static bool widenImage(ContractOp contract, IRRewriter &rewriter) {
-    constexpr int64_t fewestReads = 4;
+    constexpr double fewestReads = 4;
     Block &body = contract.getLhs().front();
     auto read = dyn_cast<ReadOp>(body.front());
     auto map = read ? read.getTensor().getDefiningOp<MapOp>() : MapOp();
@@ -313,8 +313,7 @@ private:
     sym::Expr elements = sym::product(map.getExtents());
     for (sym::Expr size : contract.getBatch().getSizes())
       reads = reads * size;
-    auto guess = [](sym::Expr size) { return codegen::estimate(size); };
-    if (guess(reads) < fewestReads * guess(elements))
+    if (double(codegen::estimate(reads)) < fewestReads * double(codegen::estimate(elements)))
       return false;
     widenYield(map.getBody(), rewriter);
     auto type = cast<RankedTensorType>(map.getResult(0).getType());
