@@ -86,7 +86,7 @@ static void fill_operands(int is_bf16) {
   unsigned state = 1;
   for (int i = 0; i < TILES * TILE; ++i) {
     state = state * 1664525 + 1013904223;
-    /* Of either sign, from 1/2 to 2. */
+    /* Numbers of either sign, from 1/2 to 2. */
     operands[i] = is_bf16 ? 0x3f00 | (state >> 16 & 0x80ff) : state >> 16;
   }
 }

@@ -173,7 +173,7 @@ class ShortRows(torch.nn.Module):
 
 @CPUS
 def test_short_rows(compile_and_compare, cpu):
-    """What is quantized at a tie may be the next integer."""
+    """A number that is quantized at a tie may be the next integer."""
     compiled = compile_and_compare(ShortRows(), (some(2, 64, 9, 14),), rtol=1e-4, atol=1.6, options=cpu_options(cpu))
     if cpu in TILES:
         text = run_tool("aot-compile", compiled.archive, "--emit=wrapper", "-o", "-", *cpu_options(cpu)).stdout

@@ -43,7 +43,7 @@ struct TileProduct {
   llvm::SmallVector<SumLoop> loops;
   int64_t lhsElementBytes = 4;
   TileSteps steps{1};
-  /// What is fetched ahead; a stride is that of a word.
+  /// Lines that are fetched ahead; a stride is that of a word.
   Prefetch prefetch;
   /// The sums, a row of the panel's width for each row.
   mlir::Value sums;
