@@ -313,8 +313,57 @@ class WritesTransposed(torch.nn.Module):
         return x.T.contiguous().mul_(2), x
 
 
+class WritesFlattened(torch.nn.Module):
+    """The columns in a row are a copy, but for a single row."""
+
+    def forward(self, x):
+        flat = x.t().flatten()
+        flat.add_(1)
+        return x.sum(), flat
+
+
+class WritesSeen(torch.nn.Module):
+    """A view if there is one row, of what is written later."""
+
+    def forward(self, x):
+        x = x * 1
+        seen = x.permute(1, 0)[None].reshape(-1)
+        x.sub_(3)
+        return seen
+
+
+class WritesOtherOrder(torch.nn.Module):
+    """A copy for any batch: the strides of the channels alone say so."""
+
+    def forward(self, x):
+        return x.to(memory_format=torch.channels_last).add_(1), x
+
+
+class WritesMerged(torch.nn.Module):
+    """A view, whose strides are checked unless there are no elements."""
+
+    def forward(self, x):
+        x.permute(2, 0, 1).reshape(x.shape[2], -1).mul_(2)
+        return x.sum()
+
+
+def test_strides_of_no_elements(compile_and_compare):
+    auto = torch.export.Dim.AUTO
+    compiled = compile_and_compare(
+        WritesMerged(), (some(3, 4, 5),), ({0: auto, 1: auto, 2: auto},), more_inputs=[(some(16, 0, 11),), (some(2, 0, 3).transpose(0, 2),)]
+    )
+    with pytest.raises(kiln.KilnError, match="expected strides"):
+        compiled.model(some(3, 4, 5).transpose(0, 2))
+
+
 def test_sizes_of_one(compile_and_compare):
     auto = torch.export.Dim.AUTO
+    for module in (WritesFlattened(), WritesSeen()):
+        compiled = compile_and_compare(module, (some(4, 3),), ({0: auto},), more_inputs=[(some(2, 3),)])
+        with pytest.raises(kiln.KilnError, match=r"in \[2, inf\], got 1"):
+            compiled.model(some(1, 3))
+    images = [(some(n, 3, 4, 5),) for n in (2, 7, 1)]
+    compile_and_compare(WritesOtherOrder(), images[0], ({0: auto},), more_inputs=images[1:])
     batches = [(some(n, 3, 6, 6),) for n in (3, 1, 0)]
     compile_and_compare(InPlaceNetwork().eval(), batches[0], ({0: auto},), more_inputs=batches[1:])
     compiled = compile_and_compare(WritesTransposed(), (some(4, 3),), ({0: auto},), more_inputs=[(some(2, 3),)])

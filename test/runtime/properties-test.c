@@ -38,6 +38,8 @@ int main(void) {
   CHECK(result_is(1, 9, 0));
   CHECK_OK(run(0, 10, 1, 2));
   CHECK(result_is(0, 10, 1));
+  CHECK_OK(run(0, 20, 2, 6)); /* no elements, which no stride places */
+  CHECK(result_is(0, 20, 3));
   CHECK_FAILS(run(5, 20, 2, 6), KILN_SHAPE_MISMATCH,
               "input 0 \"x\": expected strides [s1, 1] = [20, 1], got [20, 2]");
   CHECK_FAILS(run(5, 3, 1, 6), KILN_SHAPE_MISMATCH, "expected s1 in [4, 1000], got 3");

@@ -56,28 +56,28 @@ public:
     return fits ? Answer::Yes : Answer::Unknown;
   }
 
-  /// The order of channels-last strides, as ATen suggests it for tensors of rank 4 and 5.
+  /// The order of channels-last strides, as ATen suggests it for tensors of rank 4 and 5: outside of each other in the order of the
+  /// dims C, W, H, (D,) N, with the strides of N and C apart. Tensors of no elements share nothing.
   Answer looksChannelsLast() const {
     int64_t rank = sizes.size();
     if (rank != 4 && rank != 5)
       return Answer::No;
-    auto isConstant = [](Expr expr) { return expr.isConstant(); };
-    if (!llvm::all_of(sizes, isConstant) || !llvm::all_of(strides, isConstant))
-      return Answer::Unknown;
     SmallVector<int64_t> order = {1};
     for (int64_t dim = rank - 1; dim >= 2; --dim)
       order.push_back(dim);
     order.push_back(0);
-    int64_t least = 0, channels = *strides[1].constant();
-    if (channels == 0)
+    Expr least = 0, channels = strides[1];
+    if (channels.isConstant(0))
       return Answer::No;
+    bool isCertain = known.isLess(0, channels);
     for (int64_t dim : order) {
-      int64_t size = *sizes[dim].constant(), stride = *strides[dim].constant();
-      if (size == 0 || stride < least || (dim == 0 && least == channels))
+      Answer isShared = dim == 0 ? isSame(least, channels) : Answer::No;
+      if (isShared == Answer::Yes || known.isLess(strides[dim], least))
         return Answer::No;
-      least = stride * std::max<int64_t>(size, 1);
+      isCertain &= isShared == Answer::No && known.isLessOrEqual(least, strides[dim]);
+      least = strides[dim] * sizes[dim];
     }
-    return Answer::Yes;
+    return isCertain ? Answer::Yes : Answer::Unknown;
   }
 
 private:
@@ -104,13 +104,16 @@ private:
     return same == Answer::No && one != Answer::No ? Answer::Unknown : same;
   }
 
-  /// Takes sizes from the end of `wanted[0 .. left)` whose product is `run`.
+  /// Takes sizes from the end of `wanted[0 .. left)` whose product is `run`. A run that may be one, or the product of fewer sizes,
+  /// may have taken these.
   Answer takeSizes(ArrayRef<Expr> wanted, size_t &left, Expr run) const {
     Expr product = 1;
+    bool takesMore = true;
     while (left > 0 && !known.isEqual(product, run)) {
+      takesMore &= known.isLess(product, run);
       product = product * wanted[--left];
       if (known.isLess(run, product))
-        return Answer::No;
+        return takesMore ? Answer::No : Answer::Unknown;
     }
     if (!known.isEqual(product, run))
       return Answer::Unknown;

@@ -16,6 +16,21 @@ func.func @main(%x: tensor<?x3xf32, #sym.shape<[s0, 3]>> {torch.name = "x"}) -> 
 
 // -----
 
+// A run of s0 elements takes a size of its own unless it is one: then the flattened transpose is a view.
+// CHECK: sym.symbols = {s0 = {min = 2 : i64}}
+// CHECK-LABEL: func.func @main
+// CHECK: return %{{.*}} : tensor<?x3xf32
+module attributes {sym.symbols = {s0 = {min = 0 : i64}}} {
+func.func @main(%x: tensor<?x3xf32, #sym.shape<[s0, 3]>> {torch.name = "x"}) -> tensor<?x3xf32, #sym.shape<[s0, 3]>> {
+  %0 = torch.call "aten.t.default"(%x) args = [#sym.arg<0>] {node = "t"} : (tensor<?x3xf32, #sym.shape<[s0, 3]>>) -> tensor<3x?xf32, #sym.shape<[3, s0]>>
+  %1 = torch.call "aten.flatten.using_ints"(%0) args = [#sym.arg<0>, 0, -1] {node = "flatten", torch.strides = #sym.shape<[1, 3]>} : (tensor<3x?xf32, #sym.shape<[3, s0]>>) -> tensor<?xf32, #sym.shape<[3*s0]>>
+  %2 = torch.call "aten.mul_.Scalar"(%1) args = [#sym.arg<0>, 1] {node = "mul_"} : (tensor<?xf32, #sym.shape<[3*s0]>>) -> tensor<?xf32, #sym.shape<[3*s0]>>
+  return %x : tensor<?x3xf32, #sym.shape<[s0, 3]>>
+}
+}
+
+// -----
+
 // Nobody sees whether the value that was transposed is written: all sizes stay.
 // CHECK: sym.symbols = {s0 = {min = 0 : i64}}
 // CHECK-LABEL: func.func @main
