@@ -513,9 +513,11 @@ private:
     bool external = options.weights == WeightsPlace::External || options.emit == EmitKind::Object;
     bool isFx = options.emit == EmitKind::Fx;
     bool callsLibraries = llvm::any_of(entries, [](Entry &each) {
-      return llvm::any_of(each.host.getBody().getOps<wrapper::ExternCallOp>(), [](auto call) {
-        return !host::isFunctionCall(call) && call.getLibrary() != kernel::tritonLibrary;
-      });
+      auto isOfLibrary = [](wrapper::ExternCallOp call) {
+        bool isOther = host::isFunctionCall(call) || call.getLibrary() == kernel::tritonLibrary;
+        return isOther ? WalkResult::advance() : WalkResult::interrupt();
+      };
+      return each.module->walk(isOfLibrary).wasInterrupted(); // graphs of branches and loops, too
     });
     SmallVector<host::ModelEntry> programs = getModelEntries();
     SharedWeights shared = shareWeights(programs, sharedState);
