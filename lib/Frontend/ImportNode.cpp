@@ -336,12 +336,21 @@ Expected<Node> Importer::withoutToken(const Node &node) {
   auto *op = node.inputs.size() < 2 ? nullptr : std::get_if<OperatorRef>(&node.inputs[1].arg.value);
   if (!op || node.outputs.empty())
     return fail("with_effects: expected a token and an operator");
-  if (op->target != "torch.ops.higher_order.print")
+  constexpr StringLiteral known[] = {"torch.ops.higher_order.print",
+                                     "torch.ops.aten._linalg_check_errors.default"};
+  if (!llvm::is_contained(known, op->target))
     return fail("with_effects of " + op->target + " is not supported");
   Node plain = node;
   plain.target = op->target;
   plain.inputs.erase(plain.inputs.begin(), plain.inputs.begin() + 2);
   plain.outputs.erase(plain.outputs.begin());
+  // Arguments of higher-order operators have no names.
+  StringRef target = plain.target;
+  target.consume_front("torch.ops.");
+  if (const torch::OpSchema *schema = torch::lookupSchema(target))
+    for (auto [input, argument] : llvm::zip(plain.inputs, schema->arguments))
+      if (input.name.empty())
+        input.name = argument.name;
   return plain;
 }
 

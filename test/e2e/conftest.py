@@ -183,6 +183,15 @@ class Compiled:
         self.module = module
         self.model = GuardedModel(self.path, threads)
 
+    def decompose(self):
+        """Compiles what `run_decompositions` makes of the program in its place."""
+        self.program = self.program.run_decompositions()
+        self.archive, self.path = (self.path.with_name(f"decomposed.{suffix}") for suffix in ("pt2", "so"))
+        torch.export.save(self.program, self.archive)
+        process = run_tool("aot-compile", self.archive, "-o", self.path, *TARGET)
+        assert process.returncode == 0, process.stderr[-4000:]
+        self.model = GuardedModel(self.path, 0)
+
     def recorded_outputs(self):
         (output,) = [node for node in self.program.graph.nodes if node.op == "output"]
         kinds = [spec.kind.name for spec in self.program.graph_signature.output_specs]

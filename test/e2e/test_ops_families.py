@@ -429,6 +429,41 @@ def test_encoder_layer(compile_and_compare, norm_first):
         compile_and_compare(Layers().eval(), inputs(3, 5), shapes, more_inputs=[inputs(2, 7), inputs(1, 1)])
 
 
+class NativeAttention(torch.nn.Module):
+    """With the weights of all heads, with their mean and without; masks of each kind; one input three times, and three."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+
+    def attend(self, query, key, value, *rest):
+        of = self.attention
+        weights = of.in_proj_weight, of.in_proj_bias, of.out_proj.weight, of.out_proj.bias
+        return torch._native_multi_head_attention(query, key, value, 12, 3, *weights, *rest)
+
+    def forward(self, x, y, pad):
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return (
+            *self.attend(x, x, x, None, True, True),
+            *self.attend(x, x, x, later, True, False, 0),
+            self.attend(x, x, x, pad, False, False, 1)[0],
+            *self.attend(y, x, x),
+            *self.attend(y, x + 1, x * 2, None, True, False),
+        )
+
+
+def test_native_attention(compile_and_compare):
+    def inputs(batch, length):
+        pad = (torch.arange(length) > 2).expand(batch, length).contiguous()
+        return torch.randn(batch, length, 12), torch.randn(batch, length, 12), pad
+
+    torch.manual_seed(0)
+    batch, length = (torch.export.Dim(name, max=64) for name in ("batch", "length"))
+    with torch.no_grad():
+        shapes = ({0: batch, 1: length},) * 3
+        compile_and_compare(NativeAttention().eval(), inputs(3, 5), shapes, more_inputs=[inputs(2, 7), inputs(1, 1)])
+
+
 def test_unpooling_and_columns(check_calls):
     x = some(2, 3, 6, 8)
     check_calls(

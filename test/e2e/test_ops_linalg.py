@@ -126,9 +126,14 @@ def test_failures(compile_model):
         def forward(self, a):
             return torch.linalg.inv_ex(a).info, torch.linalg.cholesky_ex(-a).info, torch.linalg.lu_factor_ex(a).info, torch.linalg.det(a)
 
-    model = compile_model(Checked(), (torch.eye(2),)).model
+    compiled = compile_model(Checked(), (torch.eye(2),))
     with pytest.raises(Exception, match="a matrix is singular"):
-        model.run([singular])
+        compiled.model.run([singular])
+    compiled.decompose()
+    assert any("with_effects" in str(node.target) for node in compiled.program.graph.nodes)
+    compiled.check((matrices(2, 2),), 1e-5, 1e-5)
+    with pytest.raises(Exception, match="linalg.inv: a matrix has no such factors"):
+        compiled.model.run([singular])
     actual = compile_model(Unchecked(), (torch.eye(2),)).model.run([singular])
     assert [torch.as_tensor(value).item() for value in actual] == [2, 1, 2, 0]
 

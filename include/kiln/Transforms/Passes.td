@@ -142,8 +142,9 @@ def TorchExpandEncoderLayer : Pass<"torch-expand-encoder-layer", "::mlir::Module
   let summary = "Write a transformer's encoder layer as attention and a feed-forward network";
   let description = [{
     `aten._transformer_encoder_layer_fwd`, which `torch.nn.TransformerEncoderLayer` calls for inference where
-    gradients are off, becomes the products, the softmax and the norms that it stands for. Nested tensors and
-    layers without biases are left for lowering to refuse.
+    gradients are off, and `aten._native_multi_head_attention` become the products, the softmax and the norms that they
+    stand for. Nested tensors, layers without biases and weights of attention that are returned without having been
+    asked for are left for lowering to refuse.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }

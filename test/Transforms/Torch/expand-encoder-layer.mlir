@@ -53,3 +53,31 @@ func.func @refused(%x: tensor<2x5x8xf32>, %mask: tensor<5x5xi1>, %wi: tensor<24x
   %1 = torch.call "aten._transformer_encoder_layer_fwd.default"(%x, %wi, %bi, %wo, %n) args = [#sym.arg<0>, 8, 3, #sym.arg<1>, #sym.arg<2>, #sym.arg<3>, #sym.arg<4>, false, true, 1.0e-5, #sym.arg<4>, #sym.arg<4>, #sym.arg<4>, #sym.arg<4>, #sym.arg<3>, #sym.arg<4>, #sym.arg<3>, #sym.arg<4>, unit, unit] {node = "heads"} : (tensor<2x5x8xf32>, tensor<24x8xf32>, tensor<24xf32>, tensor<8x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
   return %0, %1 : tensor<2x5x8xf32>, tensor<2x5x8xf32>
 }
+
+// -----
+
+// Attention of other keys: each input has its part of the weights. The weights of all heads are returned as their mean.
+// CHECK-LABEL: func.func @attention
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<2x5x8xf32>, %[[K:[^:]*]]: tensor<2x5x8xf32>, %[[W:[^:]*]]: tensor<24x8xf32>
+// CHECK: %[[WQ:.*]] = torch.call "aten.slice.Tensor"(%[[W]]) args = [#sym.arg<0>, 0, 0, 8, 1]
+// CHECK: torch.call "aten.linear.default"(%[[Q]], %[[WQ]],
+// CHECK: %[[WV:.*]] = torch.call "aten.slice.Tensor"(%[[W]]) args = [#sym.arg<0>, 0, 16, 24, 1]
+// CHECK: torch.call "aten.linear.default"(%[[K]], %[[WV]],
+// CHECK: %[[SCORES:.*]] = torch.call "aten.softmax.int"({{.*}} -> tensor<2x2x5x5xf32>
+// CHECK: %[[OUT:.*]] = torch.call "aten.linear.default"({{.*}} -> tensor<2x5x8xf32>
+// CHECK: %[[MEAN:.*]] = torch.call "aten.mean.dim"(%[[SCORES]])
+// CHECK: return %[[OUT]], %[[MEAN]]
+func.func @attention(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %wi: tensor<24x8xf32>, %bi: tensor<24xf32>, %wo: tensor<8x8xf32>, %bo: tensor<8xf32>) -> (tensor<2x5x8xf32>, tensor<2x5x5xf32>) {
+  %0:2 = torch.call "aten._native_multi_head_attention.default"(%q, %k, %wi, %bi, %wo, %bo) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<1>, 8, 2, #sym.arg<2>, #sym.arg<3>, #sym.arg<4>, #sym.arg<5>, unit, true, true, unit] {node = "attention"} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<24x8xf32>, tensor<24xf32>, tensor<8x8xf32>, tensor<8xf32>) -> (tensor<2x5x8xf32>, tensor<2x5x5xf32>)
+  return %0#0, %0#1 : tensor<2x5x8xf32>, tensor<2x5x5xf32>
+}
+
+// -----
+
+// Weights that are returned, but are not asked for, are undefined: that is left to lowering.
+// CHECK-LABEL: func.func @undefined_weights
+// CHECK: torch.call "aten._native_multi_head_attention.default"
+func.func @undefined_weights(%q: tensor<2x5x8xf32>, %wi: tensor<24x8xf32>, %bi: tensor<24xf32>, %wo: tensor<8x8xf32>, %bo: tensor<8xf32>) -> (tensor<2x5x8xf32>, tensor<0xf32>) {
+  %0:2 = torch.call "aten._native_multi_head_attention.default"(%q, %wi, %bi, %wo, %bo) args = [#sym.arg<0>, #sym.arg<0>, #sym.arg<0>, 8, 2, #sym.arg<1>, #sym.arg<2>, #sym.arg<3>, #sym.arg<4>, unit, false, true, unit] {node = "attention"} : (tensor<2x5x8xf32>, tensor<24x8xf32>, tensor<24xf32>, tensor<8x8xf32>, tensor<8xf32>) -> (tensor<2x5x8xf32>, tensor<0xf32>)
+  return %0#0, %0#1 : tensor<2x5x8xf32>, tensor<0xf32>
+}
