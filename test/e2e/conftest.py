@@ -173,24 +173,24 @@ class Compiled:
         folder.mkdir(parents=True, exist_ok=True)
         with torch.no_grad():
             self.program = torch.export.export(module, clone(inputs), dynamic_shapes=dynamic_shapes)
-        self.archive, self.path = folder / "model.pt2", folder / "model.so"
+        self.module, self.folder, self.options, self.threads = module, folder, options, threads
+        self.compile("model")
+        self.package = Package(self.archive, options, module) if PACKAGE else None
+
+    def compile(self, name):
+        self.archive, self.path = self.folder / f"{name}.pt2", self.folder / f"{name}.so"
         torch.export.save(self.program, self.archive)
-        process = run_tool("aot-compile", self.archive, "-o", self.path, *TARGET, *options)
+        process = run_tool("aot-compile", self.archive, "-o", self.path, *TARGET, *self.options)
         assert process.returncode == 0, process.stderr[-4000:]
         if os.environ.get("KILN_TEST_PTXAS"):
-            assert_assembles(self.archive, folder, [option for option in options if not option.startswith(("--target", "--gpu-arch"))])
-        self.package = Package(self.archive, options, module) if PACKAGE else None
-        self.module = module
-        self.model = GuardedModel(self.path, threads)
+            options = [option for option in self.options if not option.startswith(("--target", "--gpu-arch"))]
+            assert_assembles(self.archive, self.folder, options)
+        self.model = GuardedModel(self.path, self.threads)
 
     def decompose(self):
         """Compiles what `run_decompositions` makes of the program in its place."""
         self.program = self.program.run_decompositions()
-        self.archive, self.path = (self.path.with_name(f"decomposed.{suffix}") for suffix in ("pt2", "so"))
-        torch.export.save(self.program, self.archive)
-        process = run_tool("aot-compile", self.archive, "-o", self.path, *TARGET)
-        assert process.returncode == 0, process.stderr[-4000:]
-        self.model = GuardedModel(self.path, 0)
+        self.compile("decomposed")
 
     def recorded_outputs(self):
         (output,) = [node for node in self.program.graph.nodes if node.op == "output"]

@@ -20,7 +20,7 @@ struct Linear {
   Value weight, bias; // [rows, columns], [rows]
 };
 
-/// What `aten._native_multi_head_attention` and `aten._transformer_encoder_layer_fwd` are given for it.
+/// Arguments that `aten._native_multi_head_attention` and `aten._transformer_encoder_layer_fwd` have in common.
 struct Attention {
   Value query, key, value; // [batch, length, features]
   Linear qkv = {}, projection = {};
@@ -220,7 +220,7 @@ Value expand(CallBuilder &b, const Layer &layer) {
 struct ExpandEncoderLayer : kiln::impl::TorchExpandEncoderLayerBase<ExpandEncoderLayer> {
   void runOnOperation() override {
     getOperation().walk([](CallOp call) {
-      // What is not expanded is refused by lowering.
+      // Lowering refuses calls that are left.
       if (call.getTarget() == "aten._native_multi_head_attention.default" && expandAttention(call))
         return call.erase();
       if (call.getTarget() != "aten._transformer_encoder_layer_fwd.default")

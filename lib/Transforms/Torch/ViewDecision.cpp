@@ -9,6 +9,16 @@ using namespace kiln;
 using namespace kiln::torch;
 using sym::Expr;
 
+/// The dims from the outermost to the innermost in memory.
+static SmallVector<int64_t> orderOf(MemoryFormat format, int64_t rank) {
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (format == MemoryFormat::ChannelsLast || format == MemoryFormat::ChannelsLast3d) {
+    order.erase(order.begin() + 1);
+    order.push_back(1);
+  }
+  return order;
+}
+
 namespace {
 
 enum class Answer { No, Yes, Unknown };
@@ -62,15 +72,12 @@ public:
     int64_t rank = sizes.size();
     if (rank != 4 && rank != 5)
       return Answer::No;
-    SmallVector<int64_t> order = {1};
-    for (int64_t dim = rank - 1; dim >= 2; --dim)
-      order.push_back(dim);
-    order.push_back(0);
+    SmallVector<int64_t> order = orderOf(MemoryFormat::ChannelsLast, rank);
     Expr least = 0, channels = strides[1];
     if (channels.isConstant(0))
       return Answer::No;
     bool isCertain = known.isLess(0, channels);
-    for (int64_t dim : order) {
+    for (int64_t dim : llvm::reverse(order)) {
       Answer isShared = dim == 0 ? isSame(least, channels) : Answer::No;
       if (isShared == Answer::Yes || known.isLess(strides[dim], least))
         return Answer::No;
@@ -138,16 +145,6 @@ static ViewDecision toDecision(Answer isView, bool byStrides = true) {
     return {Sharing::Maybe, byStrides};
   }
   llvm_unreachable("an answer");
-}
-
-/// The dims from the outermost to the innermost in memory.
-static SmallVector<int64_t> orderOf(MemoryFormat format, int64_t rank) {
-  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  if (format == MemoryFormat::ChannelsLast || format == MemoryFormat::ChannelsLast3d) {
-    order.erase(order.begin() + 1);
-    order.push_back(1);
-  }
-  return order;
 }
 
 static MemoryFormat formatOf(const CallArgs &args, MemoryFormat otherwise) {
