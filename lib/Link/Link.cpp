@@ -5,16 +5,15 @@
 #include "Weights.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cerrno>
 #include <fcntl.h>
+#include <future>
 #include <link.h>
 #include <mutex>
 #include <sys/mman.h>
@@ -127,43 +126,38 @@ static std::string summarize(StringRef messages) {
   return complaints.empty() ? messages.trim().str() : join(complaints, "; ");
 }
 
-/// Runs lld, whose state is global and lost if it crashes.
-static Error runLinker(ArrayRef<std::string> arguments) {
+/// Runs lld, whose state is global and lost if it crashes, and returns what it writes. It writes to a
+/// pipe: for a file it makes one more, which a signal may leave behind, and maps that, where a full
+/// disk is a signal instead of an error.
+static Expected<std::string> runLinker(std::vector<std::string> arguments) {
   static std::mutex mutex;
   static bool usable = true;
   std::lock_guard<std::mutex> lock(mutex);
   if (!usable)
     return createStringError("the linker crashed before and cannot run again in this process");
-  std::vector<const char *> pointers;
-  for (const std::string &argument : arguments)
-    pointers.push_back(argument.c_str());
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return createStringError(errnoAsErrorCode(), "cannot create a pipe");
+  arguments.insert(arguments.end(), {"-o", "/proc/self/fd/" + std::to_string(ends[1])});
+  auto pointers =
+      map_to_vector(arguments, [](const std::string &argument) { return argument.c_str(); });
+
+  SmallString<0> output;
+  std::future<Error> reader =
+      std::async(std::launch::async, [&] { return sys::fs::readNativeFileToEOF(ends[0], output); });
   std::string messages;
   raw_string_ostream stream(messages);
   lld::Result result = lld::lldMain(pointers, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  close(ends[1]);
+  Error failure = reader.get();
+  close(ends[0]);
   usable = result.canRunAgain;
-  if (result.retCode == 0)
-    return Error::success();
-  return createStringError("linking failed: " + summarize(messages));
-}
-
-/// The linker writes to mapped memory, where a full disk is a signal instead of an error. So there has
-/// to be room for what comes of the inputs: hardly more than they are.
-static Error checkRoom(StringRef path, StringRef name, ArrayRef<StringRef> inputs) {
-  uint64_t bytes = 64 << 10;
-  for (StringRef input : inputs)
-    bytes += input.size();
-  int descriptor;
-  std::error_code error = sys::fs::openFileForWrite(path, descriptor, sys::fs::CD_OpenExisting);
-  if (!error) {
-    error = std::error_code(posix_fallocate(descriptor, 0, bytes), std::generic_category());
-    if (error == std::errc::invalid_argument || error == std::errc::operation_not_supported)
-      error.clear(); // a file system that does not tell
-    if (ftruncate(descriptor, 0) != 0 && !error)
-      error = errnoAsErrorCode();
-    close(descriptor);
-  }
-  return error ? createStringError(error, "cannot write '" + name + "': " + error.message())
-               : Error::success();
+  if (result.retCode != 0)
+    return joinErrors(std::move(failure),
+                      createStringError("linking failed: " + summarize(messages)));
+  if (failure)
+    return std::move(failure);
+  return output.str().str();
 }
 
 /// The place of embedded weights: after everything else in memory, so that they
@@ -210,7 +204,7 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
   bool external = options.weightsPlace == WeightsPlace::External && options.weights.bytes != 0;
 
   OutputFile object, weights;
-  if (Error error = object.create(options.output))
+  if (Error error = object.create(options.output, 0777))
     return error;
   if (external)
     if (Error error = createWeightsFile(weights, options))
@@ -227,8 +221,6 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
   std::string script;
   if (embed)
     inputs.push_back(script = layoutScript(options.weights.bytes));
-  if (Error error = checkRoom(object.getTemporaryPath(), object.getFinalPath(), inputs))
-    return error;
 
   MemoryFiles files;
   Expected<std::string> versions = files.add(options.exportSteps ? exportedSteps : exportedSymbols);
@@ -257,8 +249,6 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
       "--fatal-warnings",
       "--color-diagnostics=never",
       "--version-script=" + *versions,
-      "-o",
-      object.getTemporaryPath().str(),
       "--whole-archive"};
   if (!options.libraryFolder.empty())
     arguments.insert(arguments.end(), {"-rpath", options.libraryFolder, "--enable-new-dtags"});
@@ -269,11 +259,13 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
     arguments.push_back(*path);
   }
   addFiles(options.files, arguments);
-  if (Error error = runLinker(arguments))
+  Expected<std::string> image = runLinker(std::move(arguments));
+  if (!image)
+    return image.takeError();
+  StringRef path = object.getTemporaryPath();
+  if (Error error = embed ? writeWithWeights(path, std::move(*image), options.weights)
+                          : writeWhole(path, *image))
     return error;
-  if (embed)
-    if (Error error = appendEmbeddedWeights(object.getTemporaryPath(), options.weights))
-      return error;
   return keepBoth(object, weights);
 }
 
@@ -286,20 +278,18 @@ Error kiln::linkRelocatableObject(const LinkOptions &options) {
   if (options.weights.bytes != 0)
     if (Error error = createWeightsFile(weights, options))
       return error;
-  std::vector<StringRef> inputs;
-  for (MemoryBufferRef buffer : options.objects)
-    inputs.push_back(buffer.getBuffer());
-  if (Error error = checkRoom(object.getTemporaryPath(), object.getFinalPath(), inputs))
-    return error;
   MemoryFiles files;
-  std::vector<std::string> arguments = {"ld.lld", "-r", "-o", object.getTemporaryPath().str()};
-  for (StringRef input : inputs) {
-    Expected<std::string> path = files.add(input);
+  std::vector<std::string> arguments = {"ld.lld", "-r"};
+  for (MemoryBufferRef buffer : options.objects) {
+    Expected<std::string> path = files.add(buffer.getBuffer());
     if (!path)
       return path.takeError();
     arguments.push_back(*path);
   }
-  if (Error error = runLinker(arguments))
+  Expected<std::string> linked = runLinker(std::move(arguments));
+  if (!linked)
+    return linked.takeError();
+  if (Error error = writeWhole(object.getTemporaryPath(), *linked))
     return error;
   return keepBoth(object, weights);
 }
@@ -309,22 +299,6 @@ Expected<std::string> kiln::linkImage(MemoryBufferRef object) {
   Expected<std::string> input = files.add(object.getBuffer());
   if (!input)
     return input.takeError();
-  SmallString<128> output;
-  if (std::error_code error = sys::fs::createTemporaryFile("kiln-image", "so", output))
-    return createStringError(error, "cannot create a temporary file: " + error.message());
-  FileRemover remover(output);
-  sys::RemoveFileOnSignal(output);
-  scope_exit forget([&] { sys::DontRemoveFileOnSignal(output); });
-  if (Error error = checkRoom(output, output, object.getBuffer()))
-    return error;
-  std::vector<std::string> arguments = {
-      "ld.lld", "-shared", "-nostdlib",        "-z",  "now", "--build-id=none",
-      "-s",     "-o",      output.str().str(), *input};
-  if (Error error = runLinker(arguments))
-    return error;
-  ErrorOr<std::unique_ptr<MemoryBuffer>> image =
-      MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!image)
-    return createStringError(image.getError(), "cannot read '" + output + "'");
-  return (*image)->getBuffer().str();
+  return runLinker(
+      {"ld.lld", "-shared", "-nostdlib", "-z", "now", "--build-id=none", "-s", *input});
 }

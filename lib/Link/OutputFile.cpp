@@ -3,6 +3,7 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Signals.h"
+#include <unistd.h>
 
 using namespace llvm;
 using namespace kiln;
@@ -14,17 +15,27 @@ OutputFile::~OutputFile() {
   sys::DontRemoveFileOnSignal(temporary);
 }
 
-Error OutputFile::create(StringRef path) {
+Error OutputFile::create(StringRef path, unsigned mode) {
   finalPath = path.str();
   sys::fs::file_status status;
   if (!sys::fs::status(path, status) && status.type() != sys::fs::file_type::regular_file)
     return createStringError("cannot write '" + path + "': not a regular file");
-  if (std::error_code error = sys::fs::createUniqueFile(path + ".tmp-%%%%%%%%", temporary)) {
-    temporary.clear();
-    return createStringError(error, "cannot write '" + path + "': " + error.message());
-  }
-  sys::RemoveFileOnSignal(temporary);
-  return Error::success();
+  std::error_code error;
+  do {
+    sys::fs::createUniquePath(path + ".tmp-%%%%%%%%", temporary, /*MakeAbsolute=*/false);
+    // Before it exists: what a signal finds between the two would stay.
+    sys::RemoveFileOnSignal(temporary);
+    int descriptor;
+    error = sys::fs::openFileForWrite(temporary, descriptor, sys::fs::CD_CreateNew,
+                                      sys::fs::OF_None, mode);
+    if (!error) {
+      close(descriptor);
+      return Error::success();
+    }
+    sys::DontRemoveFileOnSignal(temporary);
+  } while (error == std::errc::file_exists);
+  temporary.clear();
+  return createStringError(error, "cannot write '" + path + "': " + error.message());
 }
 
 Error OutputFile::keep() {

@@ -5,7 +5,6 @@
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 #include <algorithm>
@@ -92,7 +91,6 @@ private:
 
 /// The header fields of a linked shared object that name the weights' place.
 struct WeightsHeaders {
-  uint64_t fileSize = 0;
   uint64_t segmentAt = 0, sectionAt = 0; // offsets of the headers in the file
   ELF::Elf64_Phdr segment;
   ELF::Elf64_Shdr section;
@@ -108,14 +106,8 @@ template <typename T> bool readAt(StringRef file, uint64_t offset, T &value) {
 } // namespace
 
 /// Finds the one section without contents that is a segment of its own.
-static Expected<WeightsHeaders> findHeaders(StringRef path, uint64_t bytes) {
-  ErrorOr<std::unique_ptr<MemoryBuffer>> buffer =
-      MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return createStringError(buffer.getError(), "cannot read the linked object back");
-  StringRef file = (*buffer)->getBuffer();
+static Expected<WeightsHeaders> findHeaders(StringRef file, uint64_t bytes) {
   WeightsHeaders headers;
-  headers.fileSize = file.size();
   ELF::Elf64_Ehdr elf;
   if (!readAt(file, 0, elf))
     return createStringError("the linked object is not ELF");
@@ -147,20 +139,27 @@ static Expected<WeightsHeaders> findHeaders(StringRef path, uint64_t bytes) {
   return headers;
 }
 
-Error kiln::appendEmbeddedWeights(StringRef path, const WeightsBlob &weights) {
-  Expected<WeightsHeaders> headers = findHeaders(path, weights.bytes);
+Error kiln::writeWhole(StringRef path, StringRef contents) {
+  FileWriter writer(path);
+  writer.write(0, contents.data(), contents.size());
+  return writer.finish();
+}
+
+Error kiln::writeWithWeights(StringRef path, std::string image, const WeightsBlob &weights) {
+  Expected<WeightsHeaders> headers = findHeaders(image, weights.bytes);
   if (!headers)
     return headers.takeError();
-  uint64_t offset = alignTo(headers->fileSize, KILN_RT_WEIGHTS_ALIGN);
+  uint64_t offset = alignTo(image.size(), KILN_RT_WEIGHTS_ALIGN);
   headers->segment.p_offset = offset;
   headers->segment.p_filesz = weights.bytes;
   headers->section.sh_type = ELF::SHT_PROGBITS;
   headers->section.sh_offset = offset;
+  std::memcpy(image.data() + headers->segmentAt, &headers->segment, sizeof(headers->segment));
+  std::memcpy(image.data() + headers->sectionAt, &headers->section, sizeof(headers->section));
 
   FileWriter writer(path);
   writer.resize(offset + weights.bytes);
-  writer.write(headers->segmentAt, &headers->segment, sizeof(headers->segment));
-  writer.write(headers->sectionAt, &headers->section, sizeof(headers->section));
+  writer.write(0, image.data(), image.size());
   writer.write(offset, weights);
   return writer.finish();
 }

@@ -9,7 +9,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("KILN_BUILD", ROOT / "build"))
 LIBRARY = BUILD / "lib" / "faults-preload.so"
-MEMORY, SYSTEM = 1, 2
+MEMORY, SYSTEM, INTERRUPT = 1, 2, 4
 
 
 class Control(ctypes.Structure):

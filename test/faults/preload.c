@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,7 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MEMORY = 1, SYSTEM = 2 };
+/* An interrupt is a signal right after a call that creates a file. */
+enum { MEMORY = 1, SYSTEM = 2, INTERRUPT = 4 };
 
 /* injection.py has the same fields. */
 typedef struct {
@@ -220,6 +222,8 @@ static int open_real(const char *path, int flags, va_list args, bool watched) {
     va_start(args, flags);                                                                         \
     int file = open_real(path, flags, args, WATCHED());                                            \
     va_end(args);                                                                                  \
+    if (file >= 0 && flags & O_CREAT && FAILS(name, INTERRUPT, errno))                             \
+      raise(SIGTERM);                                                                              \
     return file;                                                                                   \
   }
 OPEN(open)
@@ -236,7 +240,6 @@ EXPORT int close(int file) {
   EXPORT result name parameters {                                                                  \
     return FAILS(name, SYSTEM, error) ? (result) - 1 : REAL(name) arguments;                       \
   }
-FAULTY(ssize_t, read, EIO, (int file, void *to, size_t bytes), (file, to, bytes))
 FAULTY(ssize_t, pread, EIO, (int file, void *to, size_t bytes, off_t at), (file, to, bytes, at))
 FAULTY(ssize_t, pread64, EIO, (int file, void *to, size_t bytes, off_t at), (file, to, bytes, at))
 FAULTY(ssize_t, pwrite, ENOSPC, (int file, const void *from, size_t bytes, off_t at),
@@ -249,15 +252,26 @@ FAULTY(int, rename, ENOSPC, (const char *from, const char *to), (from, to))
 FAULTY(int, mkdir, ENOSPC, (const char *path, mode_t mode), (path, mode))
 FAULTY(int, fstat, EIO, (int file, struct stat *status), (file, status))
 FAULTY(int, dup, EMFILE, (int file), (file))
+FAULTY(int, pipe2, EMFILE, (int ends[2], int flags), (ends, flags))
 FAULTY(int, memfd_create, EMFILE, (const char *name, unsigned flags), (name, flags))
 FAULTY(int, sched_getaffinity, EINVAL, (pid_t process, size_t bytes, cpu_set_t *mask),
        (process, bytes, mask))
 FAULTY(pid_t, fork, EAGAIN, (void), ())
 
+/* Between the threads of a process: there is no disk that could be full or broken. */
+static bool is_pipe(int file) {
+  struct stat status;
+  return REAL(fstat)(file, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+EXPORT ssize_t read(int file, void *to, size_t bytes) {
+  return !is_pipe(file) && FAILS(read, SYSTEM, EIO) ? -1 : REAL(read)(file, to, bytes);
+}
+
 /* Errors have to be told. */
 EXPORT ssize_t write(int file, const void *from, size_t bytes) {
-  return file != STDERR_FILENO && FAILS(write, SYSTEM, ENOSPC) ? -1
-                                                               : REAL(write)(file, from, bytes);
+  bool sound = file == STDERR_FILENO || is_pipe(file);
+  return !sound && FAILS(write, SYSTEM, ENOSPC) ? -1 : REAL(write)(file, from, bytes);
 }
 
 /* It gives the error instead of setting it. */

@@ -227,6 +227,22 @@ def test_killed(archive, compiled, tmp_path, number):
     assert not SAMPLES or states == {False, True}
 
 
+def test_killed_at_each_file(archive, tmp_path):
+    """Right after each file comes to be."""
+    control = injection.open_control()
+    environment = injection.environment(control)
+    files = 0
+    while True:
+        control.arm(injection.INTERRUPT, files)
+        process = compile_file(archive, tmp_path / "model.so", "--weights=external", env=environment)
+        if control.disarm() <= files:
+            break
+        assert process.returncode == -signal.SIGTERM and os.listdir(tmp_path) == [], files
+        files += 1
+    os.unlink(control.path)
+    assert process.returncode == 0 and files >= 2
+
+
 def test_killed_with_its_child(archive, compiled, tmp_path):
     """Nothing can remove what a compiler had begun to write then; the output is whole or none nevertheless."""
     whole, seconds = compiled

@@ -207,10 +207,11 @@ static bool restrictCalls() {
         SYS_membarrier, SYS_memfd_create, SYS_getrandom, SYS_sysinfo,
         // Files, of which Landlock says which
         SYS_read, SYS_readv, SYS_pread64, SYS_write, SYS_writev, SYS_pwrite64, SYS_lseek, SYS_close,
-        SYS_dup, SYS_fstat, SYS_newfstatat, SYS_stat, SYS_lstat, SYS_statx, SYS_fstatfs, SYS_access,
-        SYS_faccessat, SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getcwd, SYS_getdents64,
-        SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync, SYS_unlink, SYS_unlinkat,
-        SYS_rename, SYS_renameat, SYS_renameat2, SYS_mkdir, SYS_mkdirat, SYS_umask, SYS_fadvise64,
+        SYS_dup, SYS_pipe2, SYS_fstat, SYS_newfstatat, SYS_stat, SYS_lstat, SYS_statx, SYS_fstatfs,
+        SYS_access, SYS_faccessat, SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getcwd,
+        SYS_getdents64, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync, SYS_unlink,
+        SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_mkdir, SYS_mkdirat, SYS_umask,
+        SYS_fadvise64,
         // Who one is
         SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_uname})
     filter.allow(call);

@@ -733,7 +733,7 @@ int supervise(CompileOptions &options) {
   if (signal == SIGKILL)
     errs() << "was killed (is there enough memory?)";
   else
-    errs() << "crashed (" << strsignal(signal) << (signal == SIGBUS ? "; is the disk full?)" : ")");
+    errs() << "crashed (" << strsignal(signal) << ')';
   if (sys::fs::exists(reproducer))
     errs() << "; reproducer: " << reproducer;
   errs() << '\n';

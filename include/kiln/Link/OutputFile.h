@@ -17,9 +17,10 @@ public:
   OutputFile &operator=(const OutputFile &) = delete;
   ~OutputFile();
 
-  /// Creates the temporary file, empty. Refuses a path that is a directory or a
-  /// device: a rename would replace it.
-  llvm::Error create(llvm::StringRef finalPath);
+  /// Creates the temporary file, empty, with the permissions of `mode` that the
+  /// process' mask leaves. Refuses a path that is a directory or a device: a
+  /// rename would replace it.
+  llvm::Error create(llvm::StringRef finalPath, unsigned mode = 0666);
 
   /// Renames the file to its final path.
   llvm::Error keep();
