@@ -120,17 +120,24 @@ private:
     return values;
   }
 
-  /// The sum of the products of `count` groups of four unsigned bytes or two halves on the left.
-  static Scalar sumBytes(const Scalar *lhs, const Scalar *rhs, int64_t count, uint64_t bytes) {
+  /// The sum of the products of `count` groups of four unsigned bytes or two halves on the left. A sum of two
+  /// that should be narrow, and is not, is as wrong as on a CPU.
+  static Scalar sumBytes(const Scalar *lhs, const Scalar *rhs, int64_t count, uint64_t bytes,
+                         bool isNarrow) {
     uint32_t sum = 0;
     unsigned bits = 32 / bytes;
+    auto multiply = [&](int64_t i, unsigned byte) {
+      uint64_t leftBits = static_cast<uint64_t>(lhs[i].integer) >> (bits * byte);
+      int32_t left = bytes == 4 ? int32_t(static_cast<uint8_t>(leftBits))
+                                : int32_t(static_cast<int16_t>(leftBits));
+      auto right = static_cast<int8_t>(static_cast<uint64_t>(rhs[i].integer) >> (8 * byte));
+      return left * int32_t(right);
+    };
     for (int64_t i = 0; i < count; ++i)
-      for (unsigned byte = 0; byte < bytes; ++byte) {
-        uint64_t leftBits = static_cast<uint64_t>(lhs[i].integer) >> (bits * byte);
-        int32_t left = bytes == 4 ? int32_t(static_cast<uint8_t>(leftBits))
-                                  : int32_t(static_cast<int16_t>(leftBits));
-        auto right = static_cast<int8_t>(static_cast<uint64_t>(rhs[i].integer) >> (8 * byte));
-        sum += static_cast<uint32_t>(left) * static_cast<uint32_t>(int32_t(right));
+      for (unsigned byte = 0; byte < bytes; byte += 2) {
+        int32_t two = multiply(i, byte) + multiply(i, byte + 1);
+        sum +=
+            static_cast<uint32_t>(isNarrow ? std::clamp<int32_t>(two, INT16_MIN, INT16_MAX) : two);
       }
     return Scalar::ofInteger(static_cast<int32_t>(sum));
   }
@@ -200,7 +207,8 @@ private:
         const Scalar *lhsSteps = left.data() + row * steps + first,
                      *rhsSteps = right.data() + (batch * columns + column) * steps + first;
         frame.slots[epilogue.arguments[0]] =
-            contract.getBytes() ? sumBytes(lhsSteps, rhsSteps, last - first, *contract.getBytes())
+            contract.getBytes() ? sumBytes(lhsSteps, rhsSteps, last - first, *contract.getBytes(),
+                                           contract.getNarrow())
                                 : sumProducts(type, lhsSteps, rhsSteps, last - first);
         epilogue.run(frame);
         (*results[0].elements)[getPlace(results[0], dims, part ? std::optional(p) : std::nullopt)] =

@@ -102,6 +102,43 @@ def test_integer_product(compile_and_compare, cpu, k):
         assert "vpdpbusd" in code and "zmm" not in code
 
 
+class Narrow(torch.nn.Module):
+    """Bytes up to `most`, with weights that give the largest sums of two products, in a matrix and in padded images."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.bounds = 1.0, 3, 0, most, U8
+        weight = torch.randint(-128, 128, (24, 16, 3, 3), dtype=I8, generator=torch.Generator().manual_seed(most))
+        weight[0], weight[1] = 127, -128
+        self.register_buffer("weight", weight)
+
+    def forward(self, x):
+        pixels = q.quantize_per_tensor(x, *self.bounds)
+        weight = q.dequantize_per_tensor(self.weight, 1.0, 0, -128, 127, I8)
+        image, pooled = (q.dequantize_per_tensor(y, *self.bounds) for y in (pixels, torch.nn.functional.max_pool2d(pixels, 2)))
+        last = torch.nn.functional.linear(image.permute(0, 2, 3, 1), weight[:, :, 0, 0])
+        return last, torch.conv2d(image, weight, padding=1), torch.conv2d(pooled, weight, padding=1)
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3", *VNNI])
+@pytest.mark.parametrize("most", [127, 128, 129, 255])
+def test_narrow(compile_and_compare, cpu, most):
+    """Sums of two products, which an instruction of AVX2 saturates, fit in 16 bits up to 128."""
+
+    def images(count):
+        x = some(count, 16, 6, 8) * 40
+        x[0, :, :3], x[0, :, 3:] = 1e9, float("inf")
+        x[1, :, 0], x[1, :, 1] = float("nan"), -float("inf")
+        return (x,)
+
+    compiled = compile_and_compare(
+        Narrow(most), images(5), ({0: torch.export.Dim("n", min=2)},), rtol=0, atol=0, more_inputs=[images(2)], options=cpu_options(cpu)
+    )
+    if cpu == "x86-64-v3" and not TARGET:
+        code = subprocess.run(["objdump", "-d", compiled.path], capture_output=True, text=True, check=True).stdout
+        assert ("vpmaddubsw" in code) == (most <= 128)
+
+
 class Layers(torch.nn.Module):
     """Three layers that differ in scales and zero points, with a residual that is quantized once more."""
 

@@ -301,6 +301,8 @@ LogicalResult ContractOp::verify() {
   if (failed(verifyResultShape(*this, getResult(), getNumParts(), getResultDims(),
                                getExtents()))) // C1
     return failure();
+  if (getNarrow() && getBytes() != 4) // C9
+    return emitOpError("is narrow, but does not multiply 4 bytes at a time");
   Operation *lhsYield = getLhs().front().getTerminator();
   if (lhsYield->getNumOperands() != 1) // C2
     return emitOpError("lhs yields ") << lhsYield->getNumOperands() << " values, expected one";

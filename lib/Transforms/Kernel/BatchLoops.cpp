@@ -147,9 +147,10 @@ private:
       perm.push_back(dim < round ? dim : dim + 1);
     auto permAttr =
         llvm::is_sorted(perm) ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(perm);
-    auto result = ContractOp::create(builder, contract.getLoc(), stack(contract.getType()), batch,
-                                     m, n, contract.getKAttr(), permAttr, IntegerAttr(),
-                                     sym::ExprAttr(), contract.getBytesAttr());
+    auto result =
+        ContractOp::create(builder, contract.getLoc(), stack(contract.getType()), batch, m, n,
+                           contract.getKAttr(), permAttr, IntegerAttr(), sym::ExprAttr(),
+                           contract.getBytesAttr(), contract.getNarrowAttr());
     unsigned numDims = contract.getExtents().size();
     cloneRegion(contract.getLhs(), result.getLhs(), numDims, round);
     cloneRegion(contract.getRhs(), result.getRhs(), numDims, round);

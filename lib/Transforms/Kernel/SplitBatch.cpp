@@ -29,7 +29,7 @@ ContractOp kernel::splitBatch(RewriterBase &rewriter, ContractOp contract, Array
       rewriter, contract.getLoc(), sym::getTensorType(shape, type.getElementType()),
       sym::ShapeAttr::get(contract.getContext(), sizes), contract.getMAttr(), contract.getNAttr(),
       contract.getKAttr(), DenseI64ArrayAttr(), IntegerAttr(), sym::ExprAttr(),
-      contract.getBytesAttr());
+      contract.getBytesAttr(), contract.getNarrowAttr());
   for (auto [from, to] : llvm::zip_equal(contract->getRegions(), split->getRegions()))
     renameBody(from, to, dims, rewriter, count + 3);
   SmallVector<Expr> index = sym::delinearize(Expr::dim(0), sizes);

@@ -342,6 +342,23 @@ func.func @contract_c9(%x: tensor<8x16xf32>, %w: tensor<4x16xf32>) -> tensor<8x4
 
 // -----
 
+func.func @contract_c9_narrow(%x: tensor<8x16xi32>, %w: tensor<4x16xi16>) -> tensor<8x4xi32> {
+  // expected-error @below {{is narrow, but does not multiply 4 bytes at a time}}
+  %y = kernel.contract batch [] m [8] n [4] k [16] bytes 2 narrow lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xi32> -> i32
+    kernel.yield %a : i32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<4x16xi16> -> i16
+    kernel.yield %b : i16
+  } epilogue {
+  ^bb0(%s: i32):
+    kernel.yield %s : i32
+  } : tensor<8x4xi32>
+  return %y : tensor<8x4xi32>
+}
+
+// -----
+
 func.func @contract_c9_number(%x: tensor<8x16xi32>, %w: tensor<4x16xi32>) -> tensor<8x4xi32> {
   // expected-error @below {{multiplies 3 bytes at a time, expected 2 or 4}}
   %y = kernel.contract batch [] m [8] n [4] k [16] bytes 3 lhs {

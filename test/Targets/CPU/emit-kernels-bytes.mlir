@@ -23,3 +23,23 @@ kernel.func @product(%x: tensor<12x64xi32>, %w: tensor<1x64x16xi16>) -> tensor<1
   } : tensor<12x16xi32>
   kernel.return %y : tensor<12x16xi32>
 }
+
+// Sums of two products that fit in 16 bits.
+// CHECK-LABEL: llvm.func @narrow(
+// CHECK: %[[TWO:.*]] = llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"(%[[BYTES:.*]], %[[WEIGHTS:.*]]) : (vector<32xi8>, vector<32xi8>) -> vector<16xi16>
+// CHECK: %[[FOUR:.*]] = llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"(%[[TWO]], %{{.*}})
+// CHECK: %[[NEXT:.*]] = arith.addi %{{.*}}, %[[FOUR]] : vector<8xi32>
+// CHECK: llvm.inline_asm "", "=v,0" %[[NEXT]] : (vector<8xi32>) -> vector<8xi32>
+kernel.func @narrow(%x: tensor<12x32xi32>, %w: tensor<1x32x16xi32>) -> tensor<12x16xi32> {
+  %y = kernel.contract batch [] m [12] n [16] k [32] panel 16 bytes 4 narrow lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<12x32xi32> -> i32
+    kernel.yield %a : i32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<1x32x16xi32> -> i32
+    kernel.yield %c : i32
+  } epilogue {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<12x16xi32>
+  kernel.return %y : tensor<12x16xi32>
+}

@@ -110,7 +110,7 @@ func.func @integers(%q: tensor<5x18xi8>) -> tensor<5x24xi32> {
 
 // A zero point of one weight is another product.
 // CHECK-LABEL: func.func @zero_points
-// CHECK-NOT: bytes
+// CHECK-NOT: {{ bytes [24]}}
 func.func @zero_points(%q: tensor<5x64xi8>) -> tensor<5x24xf32> {
   %w = kernel.constant "w" dense<1> : tensor<24x64xi8> : tensor<24x64xi8>
   %zeros = kernel.constant "z" dense<1> : tensor<24xi64> : tensor<24xi64>
@@ -138,4 +138,126 @@ func.func @zero_points(%q: tensor<5x64xi8>) -> tensor<5x24xf32> {
     kernel.yield %sum : f32
   } : tensor<5x24xf32>
   return %z : tensor<5x24xf32>
+}
+
+// -----
+
+// What is clamped to 128 is narrow, also when it has been pooled and where padding is its zero point; so are four steps
+// without VNNI.
+// CHECK-LABEL: func.func @narrow
+// CHECK: kernel.contract batch [] m [5] n [24] k [4] bytes 4 lhs {
+// HALVES-LABEL: func.func @narrow
+// HALVES: kernel.contract batch [] m [5] n [24] k [4] bytes 4 narrow lhs {
+func.func @narrow(%x: tensor<5x32xf32>) -> tensor<5x24xf32> {
+  %w = kernel.constant "w" dense<-128> : tensor<24x16xi8> : tensor<24x16xi8>
+  %q = kernel.map {
+    %low = arith.constant 0.0 : f32
+    %high = arith.constant 128.0 : f32
+    %0 = kernel.read %x (d0, d1) -> (d0, d1) : tensor<5x32xf32> -> f32
+    %scale = arith.constant 1000.0 : f32
+    %1 = arith.mulf %0, %scale : f32
+    %2 = arith.maximumf %1, %low : f32
+    %3 = arith.minimumf %2, %high : f32
+    %4 = arith.fptosi %3 : f32 to i32
+    %5 = arith.trunci %4 : i32 to i8
+    kernel.yield %5 : i8
+  } : tensor<5x32xui8>
+  %pooled = kernel.map {
+    %none = arith.constant 0 : i8
+    %0 = kernel.reduce [2] init(%none : i8) {
+      %1 = kernel.read %q (d0, d1, d2) -> (d0, 2*d1 + d2) : tensor<5x32xui8> -> i8
+      kernel.yield %1 : i8
+    } combine {
+    ^bb0(%a: i8, %b: i8):
+      %1 = arith.maxui %a, %b : i8
+      kernel.yield %1 : i8
+    } : i8
+    kernel.yield %0 : i8
+  } : tensor<5x16xui8>
+  %a = kernel.map {
+    %zero = arith.constant 128.0 : f32
+    %0 = kernel.read %pooled (d0, d1) -> (d0, d1) : tensor<5x16xui8> -> i8
+    %1 = arith.uitofp %0 : i8 to f32
+    %2 = arith.subf %1, %zero : f32
+    kernel.yield %2 : f32
+  } : tensor<5x16xf32>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<24x16xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to f32
+    kernel.yield %1 : f32
+  } : tensor<24x16xf32>
+  %z = kernel.contract batch [] m [5] n [24] k [16] lhs {
+    %other = arith.constant 0.0 : f32
+    %inside = kernel.inside (d0, d1, d2) -> (d0 - 1) bounds [5]
+    %0 = kernel.read %a (d0, d1, d2) -> (d0 - 1, d2) if %inside else(%other : f32) : tensor<5x16xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<24x16xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<5x24xf32>
+  return %z : tensor<5x24xf32>
+}
+
+// -----
+
+// A bound of 129 is one too many, and an integer that may be negative has any byte.
+// HALVES-LABEL: func.func @wide
+// HALVES-COUNT-2: kernel.contract batch [] m [5] n [24] k [8] bytes 2 lhs {
+func.func @wide(%x: tensor<5x16xf32>) -> (tensor<5x24xf32>, tensor<5x24xf32>) {
+  %w = kernel.constant "w" dense<-128> : tensor<24x16xi8> : tensor<24x16xi8>
+  %q, %r = kernel.map {
+    %low = arith.constant 0.0 : f32
+    %negative = arith.constant -1.0 : f32
+    %high = arith.constant 129.0 : f32
+    %least = arith.constant 128.0 : f32
+    %0 = kernel.read %x (d0, d1) -> (d0, d1) : tensor<5x16xf32> -> f32
+    %1 = arith.maximumf %0, %low : f32
+    %2 = arith.minimumf %1, %high : f32
+    %3 = arith.fptosi %2 : f32 to i32
+    %4 = arith.trunci %3 : i32 to i8
+    %5 = arith.maximumf %0, %negative : f32
+    %6 = arith.minimumf %5, %least : f32
+    %7 = arith.fptosi %6 : f32 to i32
+    %8 = arith.trunci %7 : i32 to i8
+    kernel.yield %4, %8 : i8, i8
+  } : tensor<5x16xui8>, tensor<5x16xui8>
+  %a = kernel.map {
+    %0 = kernel.read %q (d0, d1) -> (d0, d1) : tensor<5x16xui8> -> i8
+    %1 = arith.uitofp %0 : i8 to f32
+    kernel.yield %1 : f32
+  } : tensor<5x16xf32>
+  %b = kernel.map {
+    %0 = kernel.read %r (d0, d1) -> (d0, d1) : tensor<5x16xui8> -> i8
+    %1 = arith.uitofp %0 : i8 to f32
+    kernel.yield %1 : f32
+  } : tensor<5x16xf32>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<24x16xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to f32
+    kernel.yield %1 : f32
+  } : tensor<24x16xf32>
+  %z = kernel.contract batch [] m [5] n [24] k [16] lhs {
+    %0 = kernel.read %a (d0, d1, d2) -> (d0, d2) : tensor<5x16xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<24x16xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<5x24xf32>
+  %v = kernel.contract batch [] m [5] n [24] k [16] lhs {
+    %0 = kernel.read %b (d0, d1, d2) -> (d0, d2) : tensor<5x16xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<24x16xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<5x24xf32>
+  return %z, %v : tensor<5x24xf32>, tensor<5x24xf32>
 }

@@ -258,7 +258,8 @@ def Kernel_ContractOp : Kernel_Op<"contract",
 
     With `bytes`, an operand's element holds so many steps of the sum, the first in the lowest bits, and sums
     wrap around in i32. Four: the unsigned bytes of an i32 of `lhs`, and the signed bytes of an i32 of `rhs`.
-    Two: the signed halves of an i32 of `lhs`, and the signed bytes of an i16 of `rhs`.
+    Two: the signed halves of an i32 of `lhs`, and the signed bytes of an i16 of `rhs`. With `narrow`, no byte of
+    `lhs` is more than 128, so that the sum of two products fits in 16 bits.
 
     Constraints:
     - (C1) the result's shape is the (permuted) batch, m and n extents, after the number of parts if there is a `part`
@@ -269,17 +270,18 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     - (C6) with `panel`, which is positive, `rhs` begins with a read, without mask or `values`, of a
       tensor that has three dims after the batch dims, the last of size `panel`
     - (C7) `part` is positive, and comes without `panel`
-    - (C9) `bytes` is 2 or 4; with it, operands are of the types above, and the sum is i32
+    - (C9) `bytes` is 2 or 4; with it, operands are of the types above, and the sum is i32; `narrow` comes with 4
   }];
   let arguments = (ins Sym_ShapeAttr:$batch, Sym_ShapeAttr:$m, Sym_ShapeAttr:$n, Sym_ShapeAttr:$k,
                        OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<I64Attr>:$panel,
-                       OptionalAttr<Sym_ExprAttr>:$part, OptionalAttr<I64Attr>:$bytes);
+                       OptionalAttr<Sym_ExprAttr>:$part, OptionalAttr<I64Attr>:$bytes,
+                       UnitAttr:$narrow);
   let results = (outs AnyRankedTensor:$result);
   let regions = (region SizedRegion<1>:$lhs, SizedRegion<1>:$rhs, SizedRegion<1>:$epilogue);
   let assemblyFormat = [{
     `batch` custom<ExprList>($batch) `m` custom<ExprList>($m) `n` custom<ExprList>($n)
     `k` custom<ExprList>($k) (`perm` $perm^)? (`panel` $panel^)?
-    (`part` custom<Size>($part)^)? (`bytes` $bytes^)? attr-dict-with-keyword
+    (`part` custom<Size>($part)^)? (`bytes` $bytes^ (`narrow` $narrow^)?)? attr-dict-with-keyword
     `lhs` $lhs `rhs` $rhs `epilogue` $epilogue `:` type($result)
   }];
   let hasVerifier = 1;

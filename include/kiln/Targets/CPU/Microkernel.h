@@ -57,6 +57,7 @@ struct MicrokernelShape {
   bool lhsHasColumns = false;
   /// Operands are groups of so many bytes, as a contract's with `bytes`; 0: they are not.
   int64_t bytes = 0;
+  bool isNarrow = false; // as the contract's
   /// The right operand's integers are unsigned.
   bool rhsUnsigned = false;
   /// Steps of the sum in an element of the right operand, the iterations of the innermost loop, the

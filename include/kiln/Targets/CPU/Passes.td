@@ -71,9 +71,9 @@ def CpuMultiplyBytes : Pass<"cpu-multiply-bytes", "::mlir::ModuleOp"> {
     a sum follows from the sums of the weights, which are constants; both scales multiply in the
     epilogue. A sum is exact where that of the rounded products was not.
 
-    Four steps of the sum are one group where the CPU has VNNI, otherwise two: the left operand is put into groups
-    by a map, which later passes fuse with what quantizes, and which widens two steps to 16 bits each; the groups of the
-    weights are constants, a quarter of the size of floats. A product that is of integers already (`_int_mm`) is put into groups, too.
+    Four steps of the sum are one group where the CPU has VNNI, or where clamps show that the left operand's unsigned bytes are
+    `narrow`, otherwise two: the left operand is put into groups by a map, which later passes fuse with what quantizes,
+    and which widens two steps to 16 bits each; the groups of the weights are constants, a quarter of the size of floats. A product that is of integers already (`_int_mm`) is put into groups, too.
 
     Weights whose zero points are replaced by others than zero, when the model runs, are refused there.
   }];

@@ -92,7 +92,7 @@ Value KernelBuilder::contract(const Contraction &c, Type type) {
                                        shapeAttr(builder, c.batch), shapeAttr(builder, c.m),
                                        shapeAttr(builder, c.n), shapeAttr(builder, c.k), perm,
                                        /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
-                                       /*bytes=*/IntegerAttr());
+                                       /*bytes=*/IntegerAttr(), /*narrow=*/UnitAttr());
   Element lhs = fill(op.getLhs(), extents, {}, c.lhs);
   fill(op.getRhs(), extents, lhs.type(), c.rhs);
   Type sumType = opmath(lhs.type());

@@ -1,5 +1,6 @@
 // Products of bytes by what instructions there are: vpdpbusd (AVX512-VNNI, AVX-VNNI), or vpmaddwd of
-// every second byte as 16-bit numbers, unless memory has these already. vpmaddubsw would saturate.
+// every second byte as 16-bit numbers, unless memory has these already. vpmaddubsw, which multiplies twice
+// as many, saturates sums of two products, and so is only for bytes that are narrow.
 #include "CPU/Contract/ByteProducts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -50,6 +51,31 @@ public:
     Value oddRight = arith::ShRSIOp::create(b, loc, right, eight);
     Value even = multiplyHalves(evenLeft, evenRight), odd = multiplyHalves(oddLeft, oddRight);
     return keepOrder(arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, sum, even), odd));
+  }
+
+  /// vpmaddubsw: the sums of two products in 16 bits.
+  Value emitNarrow(Value a, Value x) {
+    Type halves = getHalves();
+    if (!halves)
+      return {};
+    int64_t lanes = cast<VectorType>(type).getNumElements();
+    Type bytes = VectorType::get(lanes * 4, b.getI8Type());
+    const char *name = lanes == 16  ? "llvm.x86.avx512.pmaddubs.w.512"
+                       : lanes == 8 ? "llvm.x86.avx2.pmadd.ub.sw"
+                                    : "llvm.x86.ssse3.pmadd.ub.sw.128";
+    return callIntrinsic(
+        name, halves,
+        {LLVM::BitcastOp::create(b, loc, bytes, a), LLVM::BitcastOp::create(b, loc, bytes, x)});
+  }
+
+  Value sumHalves(Value halves) {
+    Value one = arith::ConstantOp::create(
+        b, loc, DenseElementsAttr::get(cast<ShapedType>(halves.getType()), b.getI16IntegerAttr(1)));
+    return multiplyHalves(halves, one);
+  }
+
+  Value addHalves(Value halves, Value sum) {
+    return keepOrder(arith::AddIOp::create(b, loc, sum, sumHalves(halves)));
   }
 
   Value emitHalves(Value a, Value x, Value sum) {
@@ -126,13 +152,23 @@ private:
 
 } // namespace
 
-Value cpu::multiplyAddBytes(KernelFrame &frame, Value a, Value x, Value sum) {
+Value cpu::multiplyAddBytes(KernelFrame &frame, Value a, Value x, Value sum, bool isNarrow) {
   Emitter emitter(frame, sum.getType());
   if (Value dot = emitter.emitDot(a, x, sum))
     return dot;
+  if (Value halves = isNarrow ? emitter.emitNarrow(a, x) : Value())
+    return emitter.addHalves(halves, sum);
   if (Value pairs = emitter.emitPairs(a, x, sum))
     return pairs;
   return emitter.emitBytes(a, x, sum);
+}
+
+Value cpu::multiplyNarrowBytes(KernelFrame &frame, Value a, Value x, Type type) {
+  return Emitter(frame, type).emitNarrow(a, x);
+}
+
+Value cpu::sumHalves(KernelFrame &frame, Value halves, Type type) {
+  return Emitter(frame, type).sumHalves(halves);
 }
 
 Value cpu::multiplyAddHalves(KernelFrame &frame, Value a, Value x, Value sum) {

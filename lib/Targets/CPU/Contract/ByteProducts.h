@@ -7,9 +7,16 @@
 namespace kiln::cpu {
 
 /// `sum` and the products of the four bytes in each i32 of `a`, which are unsigned, with those of
-/// `x`, which are signed. Values are i32 or vectors of it; sums wrap around.
+/// `x`, which are signed. Values are i32 or vectors of it; sums wrap around. Narrow bytes are those whose
+/// sums of two products, the first and the second of four, the third and the fourth, fit in 16 bits.
 mlir::Value multiplyAddBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
-                             mlir::Value sum);
+                             mlir::Value sum, bool isNarrow = false);
+
+/// For vectors `type` of i32 of 128, 256 or 512 bits: the sums of two products of narrow bytes, of 16 bits each,
+/// and the sums of two of these.
+mlir::Value multiplyNarrowBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
+                                mlir::Type type);
+mlir::Value sumHalves(codegen::KernelFrame &frame, mlir::Value halves, mlir::Type type);
 
 /// The same for the two halves of each i32, which are signed.
 mlir::Value multiplyAddHalves(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,

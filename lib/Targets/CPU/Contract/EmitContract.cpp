@@ -359,6 +359,7 @@ private:
     shape.lanes = layout.columnLanes();
     shape.lhsHasColumns = layout.depthwise;
     shape.bytes = static_cast<int64_t>(kernel::ContractOp(layout.op).getBytes().value_or(0));
+    shape.isNarrow = kernel::ContractOp(layout.op).getNarrow();
     shape.unroll = layout.unroll;
     shape.rhsUnsigned = layout.rhsUnsigned;
     shape.rhsSteps = layout.rhsSteps;

@@ -182,7 +182,7 @@ private:
     }
     if (inHalves)
       for (auto [sum, half] : llvm::zip(sums, halves))
-        sum = arith::AddIOp::create(b, loc, sum, sumHalves(half));
+        sum = arith::AddIOp::create(b, loc, sum, sumHalves(frame, half, i32));
     return sums;
   }
 
@@ -212,20 +212,8 @@ private:
   }
 
   Value addHalves(Value bytes, Value weights, Value sum) {
-    Type type = VectorType::get(4 * shape.lanes, b.getI8Type());
-    Type halves = VectorType::get(2 * shape.lanes, b.getI16Type());
-    const char *name =
-        shape.lanes == 16 ? "llvm.x86.avx512.pmaddubs.w.512" : "llvm.x86.avx2.pmadd.ub.sw";
-    Value product = call(name, halves, {LLVM::BitcastOp::create(b, loc, type, bytes), weights});
+    Value product = multiplyNarrowBytes(frame, bytes, weights, i32);
     return sum ? arith::AddIOp::create(b, loc, sum, product).getResult() : product;
-  }
-
-  Value sumHalves(Value halves) {
-    Value one = arith::ConstantOp::create(
-        b, loc, DenseElementsAttr::get(cast<ShapedType>(halves.getType()), b.getI16IntegerAttr(1)));
-    const char *name =
-        shape.lanes == 16 ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
-    return call(name, i32, {halves, one});
   }
 
   Value call(StringRef name, Type type, ValueRange operands) {

@@ -316,7 +316,7 @@ private:
 
   Value multiplyAdd(Value a, Value x, Value sum) {
     if (shape.bytes == 4)
-      return multiplyAddBytes(frame, a, x, sum);
+      return multiplyAddBytes(frame, a, x, sum, shape.isNarrow);
     if (shape.bytes == 2)
       return multiplyAddHalves(frame, a, x, sum);
     if (shape.pairs)

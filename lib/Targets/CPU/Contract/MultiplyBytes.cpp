@@ -3,8 +3,9 @@
 //   sum over k of (x - zx) * sx * w * sw  =  (sum over k of x * w  -  zx * sum over k of w) * sx * sw
 //
 // The last sum over k is of constants. An element of an operand holds several steps of the sum: four
-// bytes where the CPU multiplies these (VNNI), signed ones of x as x + 128; otherwise two of x widened to 16
-// bits, which vpmaddwd multiplies, and two bytes of w.
+// bytes where the CPU multiplies these (VNNI), signed ones of x as x + 128, or where those of x are narrow;
+// otherwise two of x widened to 16 bits, which vpmaddwd multiplies, and two bytes of w.
+#include "CPU/Contract/ByteRange.h"
 #include "CPU/Contract/ContractRegions.h"
 #include "CPU/Contract/Dequantized.h"
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
@@ -32,6 +33,14 @@ static constexpr int64_t fewestSums = 16, fewestColumns = 8;
 
 //===-- Patterns ------------------------------------------------------------------------------===//
 
+/// No byte of x, of those outside of an image neither, is more than a `narrow` contract may multiply.
+static bool isNarrow(const Dequantized &x) {
+  constexpr int64_t most = 128;
+  return x.isUnsigned &&
+         (!ReadOp(x.read).getMask() || (0 <= x.zeroNumber && x.zeroNumber <= most)) &&
+         getLargestByte(x.tensor()) <= most;
+}
+
 /// The zero points are a constant, all of which are zero.
 static bool hasNoZeroPoints(const Dequantized &operand) {
   if (!operand.zero)
@@ -45,6 +54,7 @@ namespace {
 struct Product {
   ContractOp contract;
   Dequantized lhs, rhs;
+  bool isNarrow = false;           // the contract will be
   int64_t groupSteps = 4;          // of the sum in an element
   unsigned groupDim = 0;           // the k dim that is cut into groups
   unsigned lhsDim = 0, rhsDim = 0; // of the tensors of bits
@@ -181,7 +191,8 @@ public:
     auto result = ContractOp::create(
         builder, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
         contract.getNAttr(), sym::ShapeAttr::get(builder.getContext(), k), contract.getPermAttr(),
-        IntegerAttr(), sym::ExprAttr(), builder.getI64IntegerAttr(steps));
+        IntegerAttr(), sym::ExprAttr(), builder.getI64IntegerAttr(steps),
+        product.isNarrow ? builder.getUnitAttr() : UnitAttr());
     fillLeft(result.getLhs(), left);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&result.getRhs().emplaceBlock());
@@ -303,7 +314,7 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
     FailureOr<codegen::CPUInfo> target = cpu::getTarget(getOperation());
     if (failed(target))
       return signalPassFailure();
-    int64_t steps = target->avx512vnni || target->avxvnni ? 4 : 2;
+    bool hasVnni = target->avx512vnni || target->avxvnni;
     std::vector<Product> products;
     getOperation()->walk([&](ContractOp contract) {
       std::optional<Dequantized> lhs = Dequantized::get(contract.getLhs());
@@ -312,7 +323,9 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
         return;
       if (rhs->isChecked())
         rhs->index = rhs->place;
-      Product product{contract, *lhs, *rhs, steps};
+      Product product{contract, *lhs, *rhs, !hasVnni && isNarrow(*lhs)};
+      if (!hasVnni && !product.isNarrow)
+        product.groupSteps = 2;
       if (const char *reason = whyNot(product))
         emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotBytes",
                    [&] { return RemarkText{"small integers multiplied as floats", reason}; });

@@ -270,7 +270,8 @@ private:
     auto result = ContractOp::create(
         rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
         contract.getNAttr(), sym::ShapeAttr::get(&getContext(), k), contract.getPermAttr(),
-        rewriter.getI64IntegerAttr(packing.panel), sym::ExprAttr(), contract.getBytesAttr());
+        rewriter.getI64IntegerAttr(packing.panel), sym::ExprAttr(), contract.getBytesAttr(),
+        contract.getNarrowAttr());
     renameBody(contract.getLhs(), result.getLhs(), dims, rewriter);
     renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
     rewriter.setInsertionPointToStart(&result.getRhs().emplaceBlock());

@@ -131,7 +131,7 @@ void cpu::packPairs(const Panels &panels, RewriterBase &rewriter) {
   auto result = ContractOp::create(
       rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
       contract.getNAttr(), sym::ShapeAttr::get(contract.getContext(), sums), contract.getPermAttr(),
-      rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(), IntegerAttr());
+      rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(), IntegerAttr(), UnitAttr());
   renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims);
   renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter, numDims);
   rewriter.setInsertionPointToStart(&result.getRhs().emplaceBlock());

@@ -93,7 +93,7 @@ public:
         rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
         contract.getNAttr(), sym::ShapeAttr::get(contract.getContext(), sums),
         contract.getPermAttr(), rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(),
-        IntegerAttr());
+        IntegerAttr(), UnitAttr());
     SmallVector<sym::Expr> dims = renameSteps(panels, sums, isSplit);
     renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims());
     if (!inPairs)

@@ -110,7 +110,7 @@ private:
         rewriter, contract.getLoc(), contract.getResult().getType(), contract.getBatchAttr(),
         contract.getNAttr(), contract.getMAttr(), contract.getKAttr(),
         rewriter.getDenseI64ArrayAttr(perm), /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
-        /*bytes=*/IntegerAttr());
+        /*bytes=*/IntegerAttr(), /*narrow=*/UnitAttr());
     kernel::renameBody(contract.getRhs(), result.getLhs(), dims, rewriter);
     kernel::renameBody(contract.getLhs(), result.getRhs(), dims, rewriter);
     kernel::renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);

@@ -57,10 +57,11 @@ static ContractOp makeParts(OpBuilder &builder, ContractOp op, sym::Expr part) {
   Type sumType = op.getEpilogue().getArgument(0).getType();
   SmallVector<sym::Expr> shape = {sym::product(op.getK().getSizes()).ceilDiv(part)};
   llvm::append_range(shape, sym::getShape(op.getResult()));
-  auto parts = ContractOp::create(
-      builder, loc, sym::getTensorType(shape, sumType), op.getBatchAttr(), op.getMAttr(),
-      op.getNAttr(), op.getKAttr(), op.getPermAttr(),
-      /*panel=*/IntegerAttr(), sym::ExprAttr::get(builder.getContext(), part), op.getBytesAttr());
+  auto parts =
+      ContractOp::create(builder, loc, sym::getTensorType(shape, sumType), op.getBatchAttr(),
+                         op.getMAttr(), op.getNAttr(), op.getKAttr(), op.getPermAttr(),
+                         /*panel=*/IntegerAttr(), sym::ExprAttr::get(builder.getContext(), part),
+                         op.getBytesAttr(), op.getNarrowAttr());
   IRMapping mapping;
   op.getLhs().cloneInto(&parts.getLhs(), mapping);
   op.getRhs().cloneInto(&parts.getRhs(), mapping);

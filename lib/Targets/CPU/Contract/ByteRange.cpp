@@ -1,0 +1,122 @@
+// Bounds of small integers, from what makes them: a quantizer clamps to its bounds before it converts.
+#include "CPU/Contract/ByteRange.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseMap.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+
+namespace {
+
+/// From `low` to `high`. Integers of 8 bits have no signs, wider ones have. NaN is in every bounds, and so is
+/// what it is converted to, an integer with low bits of zero.
+struct Bounds {
+  double low = -std::numeric_limits<double>::infinity(),
+         high = std::numeric_limits<double>::infinity();
+
+  Bounds unite(Bounds other) const {
+    return {std::min(low, other.low), std::max(high, other.high)};
+  }
+  bool isWithin(double least, double most) const { return least <= low && high <= most; }
+};
+
+class BoundsOfBytes {
+public:
+  /// The bounds of an element of a tensor.
+  Bounds getTensor(Value tensor) {
+    auto [place, isNew] = tensors.try_emplace(tensor);
+    if (!isNew || depth == mostDepth)
+      return place->second;
+    Region *region = nullptr;
+    if (auto map = tensor.getDefiningOp<MapOp>())
+      region = &map.getBody();
+    else if (auto contract = tensor.getDefiningOp<ContractOp>())
+      region = &contract.getEpilogue();
+    if (!region)
+      return {};
+    ++depth;
+    unsigned number = cast<OpResult>(tensor).getResultNumber();
+    Bounds bounds = get(region->front().getTerminator()->getOperand(number));
+    --depth;
+    return tensors[tensor] = bounds;
+  }
+
+private:
+  /// The bounds of a value in a region.
+  Bounds get(Value value) {
+    if (FloatAttr number; matchPattern(value, m_Constant(&number))) {
+      double x = number.getValueAsDouble();
+      return std::isnan(x) ? Bounds() : Bounds{x, x};
+    }
+    bool isByte = value.getType().isInteger(8);
+    if (IntegerAttr number; matchPattern(value, m_Constant(&number))) {
+      auto x = static_cast<double>(isByte ? number.getValue().getZExtValue()
+                                          : number.getValue().getSExtValue());
+      return {x, x};
+    }
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return {};
+    if (isMaximum(op)) {
+      Bounds a = get(op->getOperand(0)), b = get(op->getOperand(1));
+      return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    }
+    if (isMinimum(op)) {
+      Bounds a = get(op->getOperand(0)), b = get(op->getOperand(1));
+      return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    }
+    if (auto select = dyn_cast<arith::SelectOp>(op))
+      return get(select.getTrueValue()).unite(get(select.getFalseValue()));
+    if (auto convert = dyn_cast<arith::FPToSIOp>(op); convert && value.getType().isInteger(32)) {
+      Bounds bounds = get(convert.getIn());
+      return bounds.isWithin(-0x1p31, 0x1p31 - 1)
+                 ? Bounds{std::trunc(bounds.low), std::trunc(bounds.high)}
+                 : Bounds();
+    }
+    if (auto narrow = dyn_cast<arith::TruncIOp>(op); narrow && isByte) {
+      Bounds bounds = get(narrow.getIn());
+      return bounds.isWithin(0, 255) ? bounds : Bounds();
+    }
+    if (auto extend = dyn_cast<arith::ExtUIOp>(op); extend && extend.getIn().getType().isInteger(8))
+      return get(extend.getIn());
+    if (auto read = dyn_cast<ReadOp>(op); read && read.getValues().empty()) {
+      Bounds bounds = getTensor(read.getTensor());
+      return read.getMask() ? bounds.unite(get(read.getOther())) : bounds;
+    }
+    if (auto reduce = dyn_cast<ReduceOp>(op); reduce && reduce->getNumResults() == 1) {
+      Block &combine = reduce.getCombine().front();
+      Operation *last = combine.getTerminator()->getOperand(0).getDefiningOp();
+      if (last && llvm::hasNItems(combine, 2) && (isMaximum(last) || isMinimum(last)))
+        return get(reduce.getInit().front())
+            .unite(get(reduce.getBody().front().getTerminator()->getOperand(0)));
+    }
+    return {};
+  }
+
+  static bool isMaximum(Operation *op) {
+    bool isByte = op->getResultTypes().front().isInteger(8);
+    return isa<arith::MaximumFOp>(op) ||
+           (isByte ? isa<arith::MaxUIOp>(op) : isa<arith::MaxSIOp>(op));
+  }
+  static bool isMinimum(Operation *op) {
+    bool isByte = op->getResultTypes().front().isInteger(8);
+    return isa<arith::MinimumFOp>(op) ||
+           (isByte ? isa<arith::MinUIOp>(op) : isa<arith::MinSIOp>(op));
+  }
+
+  static constexpr unsigned mostDepth = 64;
+  unsigned depth = 0;
+  llvm::DenseMap<Value, Bounds> tensors;
+};
+
+} // namespace
+
+int64_t cpu::getLargestByte(Value tensor) {
+  Bounds bounds = BoundsOfBytes().getTensor(tensor);
+  return bounds.isWithin(0, 255) ? static_cast<int64_t>(bounds.high) : 255;
+}
