@@ -3,7 +3,7 @@
 //   sum over k of (x - zx) * sx * w * sw  =  (sum over k of x * w  -  zx * sum over k of w) * sx * sw
 //
 // The last sum over k is of constants. An element of an operand holds several steps of the sum: four
-// bytes where the CPU multiplies these (VNNI), signed ones of x as x + 128, or where those of x are narrow;
+// bytes where the CPU multiplies these (VNNI, AMX), signed ones of x as x + 128, or where those of x are narrow;
 // otherwise two of x widened to 16 bits, which vpmaddwd multiplies, and two bytes of w.
 #include "CPU/Contract/ByteRange.h"
 #include "CPU/Contract/ContractRegions.h"
@@ -314,7 +314,7 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
     FailureOr<codegen::CPUInfo> target = cpu::getTarget(getOperation());
     if (failed(target))
       return signalPassFailure();
-    bool hasVnni = target->avx512vnni || target->avxvnni;
+    bool hasBytes = target->avx512vnni || target->avxvnni || target->amxInt8;
     std::vector<Product> products;
     getOperation()->walk([&](ContractOp contract) {
       std::optional<Dequantized> lhs = Dequantized::get(contract.getLhs());
@@ -323,8 +323,8 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
         return;
       if (rhs->isChecked())
         rhs->index = rhs->place;
-      Product product{contract, *lhs, *rhs, !hasVnni && isNarrow(*lhs)};
-      if (!hasVnni && !product.isNarrow)
+      Product product{contract, *lhs, *rhs, !hasBytes && isNarrow(*lhs)};
+      if (!hasBytes && !product.isNarrow)
         product.groupSteps = 2;
       if (const char *reason = whyNot(product))
         emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotBytes",
