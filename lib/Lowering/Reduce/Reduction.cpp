@@ -524,5 +524,5 @@ void lowering::registerReduction(LoweringTable &table) {
   table.add("aten.nansum.default", [](Call &call) { return nanSum(call, false); });
   table.add("aten.nanmean.default", [](Call &call) { return nanSum(call, true); });
   table.add("aten.trace.default", lowerTrace);
-  table.add("aten.logsumexp.default", lowerLogsumexp);
+  table.add({"aten.logsumexp.default", "aten.special_logsumexp.default"}, lowerLogsumexp);
 }
