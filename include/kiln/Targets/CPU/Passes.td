@@ -73,7 +73,8 @@ def CpuMultiplyBytes : Pass<"cpu-multiply-bytes", "::mlir::ModuleOp"> {
 
     Four steps of the sum are one group where the CPU has VNNI, or where clamps show that the left operand's unsigned bytes are
     `narrow`, otherwise two: the left operand is put into groups by a map, which later passes fuse with what quantizes,
-    and which widens two steps to 16 bits each; the groups of the weights are constants, a quarter of the size of floats. A product that is of integers already (`_int_mm`) is put into groups, too.
+    and which widens two steps to 16 bits each; the groups of the weights are constants, a quarter of the size of
+    floats. A product that is of integers already (`_int_mm`) is put into groups, too.
 
     Weights whose zero points are replaced by others than zero, when the model runs, are refused there.
   }];

@@ -13,7 +13,7 @@ using namespace kiln::kernel;
 
 namespace {
 
-/// From `low` to `high`. Integers of 8 bits have no signs, wider ones have. NaN is in every bounds, and so is
+/// From `low` to `high`. Integers of 8 bits have no signs, wider ones have. NaN is within all bounds, and so is
 /// what it is converted to, an integer with low bits of zero.
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity(),
@@ -25,30 +25,33 @@ struct Bounds {
   bool isWithin(double least, double most) const { return least <= low && high <= most; }
 };
 
-class BoundsOfBytes {
+class BoundsOfValues {
 public:
-  /// The bounds of an element of a tensor.
-  Bounds getTensor(Value tensor) {
-    auto [place, isNew] = tensors.try_emplace(tensor);
+  /// The bounds of a scalar or of a tensor's elements.
+  Bounds get(Value value) {
+    auto [place, isNew] = known.try_emplace(value);
     if (!isNew || depth == mostDepth)
       return place->second;
-    Region *region = nullptr;
-    if (auto map = tensor.getDefiningOp<MapOp>())
-      region = &map.getBody();
-    else if (auto contract = tensor.getDefiningOp<ContractOp>())
-      region = &contract.getEpilogue();
-    if (!region)
-      return {};
     ++depth;
-    unsigned number = cast<OpResult>(tensor).getResultNumber();
-    Bounds bounds = get(region->front().getTerminator()->getOperand(number));
+    Bounds bounds = isa<RankedTensorType>(value.getType()) ? findTensor(value) : findScalar(value);
     --depth;
-    return tensors[tensor] = bounds;
+    return known[value] = bounds;
   }
 
 private:
-  /// The bounds of a value in a region.
-  Bounds get(Value value) {
+  Bounds findTensor(Value tensor) {
+    if (auto map = tensor.getDefiningOp<MapOp>())
+      return getYielded(map.getBody(), cast<OpResult>(tensor).getResultNumber());
+    if (auto contract = tensor.getDefiningOp<ContractOp>())
+      return getYielded(contract.getEpilogue(), 0);
+    return {};
+  }
+
+  Bounds getYielded(Region &region, unsigned number) {
+    return get(region.front().getTerminator()->getOperand(number));
+  }
+
+  Bounds findScalar(Value value) {
     if (FloatAttr number; matchPattern(value, m_Constant(&number))) {
       double x = number.getValueAsDouble();
       return std::isnan(x) ? Bounds() : Bounds{x, x};
@@ -85,15 +88,14 @@ private:
     if (auto extend = dyn_cast<arith::ExtUIOp>(op); extend && extend.getIn().getType().isInteger(8))
       return get(extend.getIn());
     if (auto read = dyn_cast<ReadOp>(op); read && read.getValues().empty()) {
-      Bounds bounds = getTensor(read.getTensor());
+      Bounds bounds = get(read.getTensor());
       return read.getMask() ? bounds.unite(get(read.getOther())) : bounds;
     }
     if (auto reduce = dyn_cast<ReduceOp>(op); reduce && reduce->getNumResults() == 1) {
       Block &combine = reduce.getCombine().front();
       Operation *last = combine.getTerminator()->getOperand(0).getDefiningOp();
       if (last && llvm::hasNItems(combine, 2) && (isMaximum(last) || isMinimum(last)))
-        return get(reduce.getInit().front())
-            .unite(get(reduce.getBody().front().getTerminator()->getOperand(0)));
+        return get(reduce.getInit().front()).unite(getYielded(reduce.getBody(), 0));
     }
     return {};
   }
@@ -109,14 +111,14 @@ private:
            (isByte ? isa<arith::MinUIOp>(op) : isa<arith::MinSIOp>(op));
   }
 
-  static constexpr unsigned mostDepth = 64;
+  static constexpr unsigned mostDepth = 256; // of the stack
   unsigned depth = 0;
-  llvm::DenseMap<Value, Bounds> tensors;
+  llvm::DenseMap<Value, Bounds> known;
 };
 
 } // namespace
 
 int64_t cpu::getLargestByte(Value tensor) {
-  Bounds bounds = BoundsOfBytes().getTensor(tensor);
+  Bounds bounds = BoundsOfValues().get(tensor);
   return bounds.isWithin(0, 255) ? static_cast<int64_t>(bounds.high) : 255;
 }
