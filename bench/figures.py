@@ -51,22 +51,37 @@ def better_peer(row, of=PEERS):
     return min((row[peer] for peer in of if peer in row), default=None)
 
 
+def measure_with_peak(workers, seconds, threads):
+    """The median of each, and the rate of fused multiply-adds on so many cores, each as fast as one is by itself; None without them."""
+    try:
+        peak = Worker([peers.host("peak")], 1, preamble=1)
+    except peers.Unavailable as error:
+        note(str(error))
+        return interleave(workers, seconds), None
+    try:
+        medians = interleave({**workers, "peak": peak}, seconds)
+    finally:
+        peak.close()
+    return medians, threads * int(peak.preamble[0]) / medians.pop("peak")
+
+
 def latency(options, names=None):
-    """Seconds of a run, bytes of memory beyond the weights and the largest error, for each model and number of threads."""
+    """Seconds of a run, bytes of memory beyond the weights and the largest error, for each model and number of threads; the operations
+    that it consists of, and the rate at which the machine does these."""
     results, systems = {}, [*options.systems, *(f"kiln@{level}" for level in options.cpu)]
     for name in names or options.models:
         folder = peers.model(name, options.tiny)
-        results[name] = {"weight_bytes": peers.weight_bytes(folder)}
+        results[name] = {"weight_bytes": peers.weight_bytes(folder), "flops": int((folder / "flops").read_text())}
         for threads in options.threads:
             print(f"== latency of {name}, {threads} thread{'s' if threads > 1 else ''}", flush=True)
             workers = start_workers(systems, name, options.tiny, threads)
             try:
-                medians = interleave(workers, options.seconds)
+                medians, peak = measure_with_peak(workers, options.seconds, threads)
                 memory = {system: worker.peak_bytes() - results[name]["weight_bytes"] for system, worker in workers.items()}
                 spread = {system: min(worker.times) for system, worker in workers.items()}
             finally:
                 close(workers)
-            results[name][f"threads-{threads}"] = {"median": medians, "min": spread, "memory": memory}
+            results[name][f"threads-{threads}"] = {"median": medians, "min": spread, "memory": memory, "peak_flops": peak}
         if "kiln" in medians:
             try:
                 results[name]["errors"] = peers.errors(folder)
@@ -76,16 +91,19 @@ def latency(options, names=None):
 
 
 def tabulate_latency(results, threads):
-    """Headings, a row for each model and the means, and the ratios to the better AOTInductor and the best of all peers."""
+    """Headings, a row for each model and the means, and the ratios to the better AOTInductor and the best of all peers. The ratio `peak` is
+    that of a run which only multiplies and adds, as fast as the machine does."""
     measured = {system for row in results.values() if threads in row for system in row[threads]["median"]}
     systems = [*(system for system in SYSTEMS if system in measured), *sorted(measured - {*SYSTEMS})]
-    rows, ratios = [], {"aoti": [], "best": []}
+    rows, ratios = [], {"aoti": [], "best": [], "peak": []}
     for name, result in results.items():
         medians = result[threads]["median"]
         ours, errors = medians.get("kiln"), result.get("errors")
+        peak, best = result[threads].get("peak_flops"), better_peer(medians, EVERY_PEER)
+        least = result["flops"] / peak if peak else None
         row = {
-            key: ours / peer if ours and peer else None
-            for key, peer in (("aoti", better_peer(medians)), ("best", better_peer(medians, EVERY_PEER)))
+            key: time / peer if time and peer else None
+            for key, time, peer in (("aoti", ours, better_peer(medians)), ("best", ours, best), ("peak", least, best))
         }
         for key, ratio in row.items():
             ratios[key] += [ratio] if ratio else []
@@ -95,12 +113,13 @@ def tabulate_latency(results, threads):
                 *(table.milliseconds(medians.get(system)) for system in systems),
                 table.ratio(row["aoti"]),
                 table.ratio(row["best"]) + (" behind" if row["best"] and row["best"] > 1 else ""),
+                table.ratio(row["peak"]),
                 table.number(min(errors[0], errors[1]), 2) if errors else "-",
             ]
         )
     means = (table.ratio(table.geometric_mean(values)) for values in ratios.values())
     rows.append(["geometric mean", *[""] * len(systems), *means, ""])
-    return ["", *(TITLES.get(system, system) for system in systems), "of better AOTI", "of best", "max error"], rows, ratios
+    return ["", *(TITLES.get(system, system) for system in systems), "of better AOTI", "of best", "at peak", "max error"], rows, ratios
 
 
 def threads_of(results):
@@ -125,7 +144,9 @@ def show_latency(results, goals, title="models"):
 def document_latency(results, part):
     """Writes what this run has measured into docs/benchmarks.md."""
     for threads in threads_of(results[part]):
-        table.write_section(f"bench/run --only {part} --document, {threads}", results, *tabulate_latency(results[part], threads)[:2])
+        table.write_section(
+            f"bench/run --only {part} --document, {threads}{table.level(results)}", results, *tabulate_latency(results[part], threads)[:2]
+        )
 
 
 def tabulate_goals(rows):
@@ -138,7 +159,9 @@ def tabulate_goals(rows):
 
 def document_goals(results):
     """Writes what has been measured beside what it should be into docs/benchmarks.md."""
-    table.write_section("bench/run --document", results, *tabulate_goals(row for row in results["goals"] if row["met"] is not None))
+    table.write_section(
+        f"bench/run --document{table.level(results)}", results, *tabulate_goals(row for row in results["goals"] if row["met"] is not None)
+    )
 
 
 def show_memory(results, goals, title="models"):

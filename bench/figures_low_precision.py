@@ -33,7 +33,7 @@ def export(name, tiny):
 
 def plain(name):
     """The program in fp32 that one of low precision is made of."""
-    return name.removesuffix("-int8") if low_precision.is_network(name) else f"{name.partition('-')[0]}-f32"
+    return low_precision.network_of(name) or f"{name.partition('-')[0]}-f32"
 
 
 def _converted(system, name, tiny):
@@ -118,11 +118,6 @@ def start(system, name, tiny, threads):
     return Worker([peers.host("kiln"), library, folder / "inputs.bin", threads], threads, cpu=cpu)
 
 
-def _has_tiles():
-    """Whether this machine multiplies in tiles (AMX)."""
-    return " amx_tile " in pathlib.Path("/proc/cpuinfo").read_text()
-
-
 def _rate(name):
     """The rate that a program is compared with, if there is one."""
     kind, _, scheme = name.partition("-")
@@ -200,6 +195,8 @@ def show(results, goals):
         print(f"\nLow precision, {threads.replace('-', ' ')}, medians\n")
         headings, rows = tabulate(results, threads)
         print(table.render(headings, rows))
+    sets = peers.instruction_sets()
+    has_tiles, has_bytes = "amx_tile" in sets, {"avx_vnni", "avx512_vnni"} & {*sets}
     for name, result in results.items():
         if "threads-1" not in result:
             continue
@@ -212,20 +209,20 @@ def show(results, goals):
             goals.add(f"{name}, llama.cpp's time", llama, 1.1 if kind == "decode" else 1.2, "of Kiln's", at_least=True)
             if kind == "decode":
                 goals.add(f"{name}, weights over time", share, 0.85, "of the read rate", at_least=True)
-        elif low_precision.is_network(name):
+        elif low_precision.network_of(name):
             goals.add(f"{name}, best peer's time", ahead, 1.1, "of Kiln's", at_least=True)
             if not name.startswith("mobilenet"):
-                for level, ratio, goal in (("this machine", wide, 4 if _has_tiles() else 2.5), ("AVX2", narrow, 1.5)):
+                for level, ratio, goal in (("this machine", wide, 4 if has_tiles else 2.5 if has_bytes else 1.5), ("AVX2", narrow, 1.5)):
                     goals.add(f"{name}, {level}, Kiln's fp32 time", ratio and 1 / ratio, goal, "of int8's", at_least=True)
         elif kind == "product" and name != "product-f32":
             # Bytes are held to what vectors multiply, an eighth of what tiles do.
-            goal = (0.5 if name == "product-bf16" else 0.7 / 8) if _has_tiles() else 0.8 if name == "product-bf16" else 0.7
+            goal = (0.5 if name == "product-bf16" else 0.7 / 8) if has_tiles else 0.8 if name == "product-bf16" else 0.7
             goals.add(f"{name}, share of the instructions' rate", share, goal, "", at_least=True)
             if name == "product-bf16":
                 goals.add(f"{name}, AVX2, Kiln's fp32 time", narrow and 1 / narrow, 0.95, "of bf16's", at_least=True)
 
 
 def document(results, part):
-    """Writes what this run has measured into docs/benchmarks.md, with tiles apart from without."""
-    unit = ", tiles" if "amx_tile" in results["machine"]["isa"] else ""
+    """Writes what this run has measured into docs/benchmarks.md, with tiles or AVX2 alone apart from others."""
+    unit = ", tiles" if "amx_tile" in results["machine"]["isa"] else table.level(results)
     table.write_section(f"bench/run --only {part} --document{unit}", results, *tabulate(results[part], "threads-1"))

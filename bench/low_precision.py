@@ -3,6 +3,7 @@
     decode-SCHEME    one token after 128 others
     prefill-SCHEME   512 tokens, logits of the last
     NAME-int8        one of the ten models with PyTorch's post-training quantization
+    NAME-int8-narrow the same with seven bits for activations (`reduce_range`), as PyTorch advises for CPUs without VNNI
     product-SCHEME   1024 x 1024 x 1024 with a constant right operand
 
 Weights are random (seed 0). A folder of the cache holds what one of models.py does, except for the outputs in fp64."""
@@ -13,10 +14,12 @@ import models
 
 SCHEMES = ["f32", "bf16", "int8", "int4-g32", "int4-g128", "8da4w", "8da8w"]
 NETWORKS = ["resnet50", "bert-base", "vit-b16", "mobilenet-v2"]
+NARROW = ["resnet50", "bert-base"]
 PRODUCTS = ["f32", "bf16", "int8"]
 NAMES = [
     *(f"{kind}-{scheme}" for kind in ("decode", "prefill") for scheme in SCHEMES),
     *(f"{network}-int8" for network in NETWORKS),
+    *(f"{network}-int8-narrow" for network in NARROW),
     *(f"product-{scheme}" for scheme in PRODUCTS),
 ]
 # Two of the sixteen layers and a small vocabulary: the layers are what a step reads, and they are larger than caches even at four bits.
@@ -27,8 +30,10 @@ CALIBRATION = 2
 CACHE = models.ROOT / ".cache" / "low-precision"
 
 
-def is_network(name):
-    return name.removesuffix("-int8") in NETWORKS
+def network_of(name):
+    """The model that is quantized; none for other programs."""
+    network = name.partition("-int8")[0]
+    return network if network in NETWORKS else None
 
 
 def tokens(tiny, kind):
@@ -129,14 +134,14 @@ def quantize(module, scheme):
     return module
 
 
-def _network(name, tiny):
+def _network(name, tiny, is_narrow):
     """One of the ten models, quantized with the ranges of some random inputs."""
     import torch
     import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     module, inputs = models.build(name, tiny)
-    quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
+    quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config(reduce_range=is_narrow))
     prepared = prepare_pt2e(torch.export.export(module, inputs).module(), quantizer)
     for some in calibration(inputs):
         prepared(*some)
@@ -179,7 +184,7 @@ def build(name, tiny=False):
     if kind == "product":
         return _product(scheme)
     if kind not in ("decode", "prefill"):
-        return _network(name.removesuffix("-int8"), tiny)
+        return _network(network_of(name), tiny, is_narrow=name.endswith("-narrow"))
     module = decoder(tiny)
     past = module(tokens(tiny, "past"))[1] if kind == "decode" else None
     module = quantize(module, scheme)

@@ -14,9 +14,9 @@ import models
 GGUF_TYPES = {"f32": "F32", "bf16": "BF16", "int8": "Q8_0", "int4-g32": "Q4_0", "8da4w": "Q4_0", "8da8w": "Q8_0"}
 
 
-def _inputs(network, tiny):
+def _inputs(name, tiny):
     """Inputs of one of the ten models."""
-    return models.build(network.removesuffix("-int8"), tiny)[1]
+    return models.build(low_precision.network_of(name), tiny)[1]
 
 
 def openvino(source, name, tiny, target):
@@ -25,7 +25,7 @@ def openvino(source, name, tiny, target):
 
     scheme = name.partition("-")[2]
     model = openvino.convert_model(source)
-    if low_precision.is_network(name):
+    if low_precision.network_of(name):
         samples = [[value.numpy() for value in some] for some in low_precision.calibration(_inputs(name, tiny))]
         kind = nncf.ModelType.TRANSFORMER if name.startswith(("bert", "vit")) else None
         model = nncf.quantize(model, nncf.Dataset(samples), model_type=kind, subset_size=len(samples))
@@ -65,9 +65,13 @@ def onnxruntime(source, name, tiny, target):
     scheme = name.partition("-")[2]
     with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent) as folder:
         folded = _fold(source, folder)
-        if low_precision.is_network(name):
+        if low_precision.network_of(name):
             names = [value.name for value in onnx.load(folded, load_external_data=False).graph.input]
-            options = {"weight_type": quantization.QuantType.QInt8, "use_external_data_format": True}
+            options = {
+                "weight_type": quantization.QuantType.QInt8,
+                "use_external_data_format": True,
+                "reduce_range": name.endswith("-narrow"),
+            }
             quantization.quantize_static(folded, target, Reader(names), per_channel=True, **options)
         elif name.startswith("product"):
             quantization.quantize_dynamic(folded, target, per_channel=True)

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import sys
 import time
 
@@ -77,15 +78,8 @@ def machine():
     """What the figures were measured on."""
     info = {"cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), "time": time.strftime("%Y-%m-%d %H:%M")}
     info["load"] = round(os.getloadavg()[1])  # what else runs
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == "model name":
-            info["cpu"] = value.strip()
-        elif key.strip() == "flags":
-            flags = value.split()
-            info["isa"] = [flag for flag in ("avx2", "avx_vnni", "avx512f", "avx512_bf16", "avx512_vnni", "amx_tile") if flag in flags]
-            break
-    return info
+    model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return info | {"cpu": model[1] if model else platform.machine(), "isa": peers.instruction_sets()}
 
 
 def parse_options():

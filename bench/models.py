@@ -12,6 +12,7 @@ A folder of the cache holds
     inputs.npz       inputs in calling order, keyed "0", "1", ...
     expected.npz     outputs of eager PyTorch in fp32
     reference.npz    outputs of the same weights and inputs in fp64: says whether eager itself is the worse one
+    flops            floating-point operations of its products and convolutions, as PyTorch counts them
 """
 
 import argparse
@@ -252,6 +253,15 @@ def stamp_of(*files):
     return hashlib.sha256(text).hexdigest()
 
 
+def count_flops(module, inputs):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # fused attention is not counted
+        module(*inputs)
+    return counter.get_total_flops()
+
+
 def export(name, tiny=False, folder=None, force=False):
     """Exports one model into the cache unless it is there already; returns its folder."""
     import numpy
@@ -269,6 +279,7 @@ def export(name, tiny=False, folder=None, force=False):
         outputs = flatten(module(*inputs))
         with torch.set_grad_enabled(name.endswith("-grad")):
             torch.export.save(torch.export.export(module, inputs), folder / "model.pt2")
+        (folder / "flops").write_text(str(count_flops(module, inputs)))
         reference = flatten(module.double()(*map(_double, inputs)))
     for file, tensors in (("inputs", inputs), ("expected", outputs), ("reference", reference)):
         numpy.savez(folder / f"{file}.npz", **{str(i): t.numpy() for i, t in enumerate(tensors)})

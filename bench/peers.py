@@ -28,6 +28,13 @@ class Unavailable(Exception):
     """Something that a figure needs could not be made; the message says why."""
 
 
+def instruction_sets():
+    """Those of this machine, as the kernel names them, that figures depend on."""
+    names = ("avx2", "avx_vnni", "avx512f", "avx512_bf16", "avx512_vnni", "amx_tile")
+    flags = re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return [name for name in names if flags and name in flags[1].split()]
+
+
 def _digest(*parts):
     digest = hashlib.sha256()
     for part in parts:

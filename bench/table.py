@@ -46,6 +46,11 @@ def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
+def level(results):
+    """What the command of a section ends with: figures of CPUs with AVX2 alone have sections of their own."""
+    return "" if "avx512f" in results["machine"]["isa"] else ", AVX2"
+
+
 def write_section(command, results, headings, rows, text=(), document=None):
     """Puts a table, the machine that it is of and `text` between the marks of a command, in docs/benchmarks.md or another document."""
     document, mark = document or DOCUMENT, f"<!-- Written by {command} -->"

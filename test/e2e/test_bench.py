@@ -147,18 +147,19 @@ def test_tables():
 def test_latency_marks_what_is_behind(capsys, tmp_path, monkeypatch):
     times = {"kiln": 2.0, "aoti-default": 4.0, "aoti-freezing": 5.0, "openvino": 1.0, "kiln@x86-64-v3": 3.0}
     goals = measure.Goals()
-    figures.show_latency({"some": {"threads-1": {"median": times}}}, goals)
+    measured = {"some": {"flops": 2e9, "threads-1": {"median": times, "peak_flops": 4e9}}}
+    figures.show_latency(measured, goals)
     (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("some"))
-    assert row == ["some", "2000", "4000", "5000", "1000", "3000", "0.50x", "2.00x", "behind", "-"]
+    assert row == ["some", "2000", "4000", "5000", "1000", "3000", "0.50x", "2.00x", "behind", "0.50x", "-"]
     assert [goal["met"] for goal in goals.rows] == [True, True, False, False, None]
-    begin = "<!-- Written by bench/run --only latency --document, threads-1 -->"
+    begin = "<!-- Written by bench/run --only latency --document, threads-1, AVX2 -->"
     monkeypatch.setattr(table, "DOCUMENT", tmp_path / "page.md")
     table.DOCUMENT.write_text(f"{begin}\nstale\n{table.END}\n")
     results = {"machine": {"cpu": "a CPU", "cores": 2, "isa": ["avx2"], "time": "today", "load": 1}}
-    figures.document_latency(results | {"latency": {"some": {"threads-1": {"median": times}}}}, "latency")
+    figures.document_latency(results | {"latency": measured}, "latency")
     text = table.DOCUMENT.read_text()
-    assert "stale" not in text and "| some | 2000 | 4000 | 5000 | 1000 | 3000 | 0.50x | 2.00x behind | - |" in text
-    table.DOCUMENT.write_text(f"<!-- Written by bench/run --document -->\nstale\n{table.END}\n")
+    assert "stale" not in text and "| some | 2000 | 4000 | 5000 | 1000 | 3000 | 0.50x | 2.00x behind | 0.50x | - |" in text
+    table.DOCUMENT.write_text(f"<!-- Written by bench/run --document, AVX2 -->\nstale\n{table.END}\n")
     figures.document_goals(results | {"goals": goals.rows})
     assert "| latency, worst of models, 1 thread | 2.00 | <= 1 | of the best peer | missed |" in table.DOCUMENT.read_text()
 
