@@ -170,7 +170,7 @@ static std::string layoutScript(uint64_t weightsBytes) {
 static Error createWeightsFile(OutputFile &file, const LinkOptions &options) {
   if (Error error = file.create(getWeightsPath(options.output)))
     return error;
-  return writeExternalWeights(file.getTemporaryPath(), options.weights, options.weightsHash);
+  return writeExternalWeights(file, options.weights, options.weightsHash);
 }
 
 /// Gives both files their names, the weights first: an object must not be seen
@@ -262,9 +262,8 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
   Expected<std::string> image = runLinker(std::move(arguments));
   if (!image)
     return image.takeError();
-  StringRef path = object.getTemporaryPath();
-  if (Error error = embed ? writeWithWeights(path, std::move(*image), options.weights)
-                          : writeWhole(path, *image))
+  if (Error error = embed ? writeWithWeights(object, std::move(*image), options.weights)
+                          : writeWhole(object, *image))
     return error;
   return keepBoth(object, weights);
 }
@@ -289,7 +288,7 @@ Error kiln::linkRelocatableObject(const LinkOptions &options) {
   Expected<std::string> linked = runLinker(std::move(arguments));
   if (!linked)
     return linked.takeError();
-  if (Error error = writeWhole(object.getTemporaryPath(), *linked))
+  if (Error error = writeWhole(object, *linked))
     return error;
   return keepBoth(object, weights);
 }

@@ -47,8 +47,9 @@ namespace {
 /// Writes at given places of an existing file; holes read as zeros.
 class FileWriter {
 public:
-  explicit FileWriter(StringRef path) : path(path.str()) {
-    failure = sys::fs::openFileForWrite(path, descriptor, sys::fs::CD_OpenExisting);
+  explicit FileWriter(const OutputFile &output) : path(output.getFinalPath().str()) {
+    failure =
+        sys::fs::openFileForWrite(output.getTemporaryPath(), descriptor, sys::fs::CD_OpenExisting);
     if (!failure)
       file.emplace(descriptor, /*shouldClose=*/true);
   }
@@ -139,13 +140,14 @@ static Expected<WeightsHeaders> findHeaders(StringRef file, uint64_t bytes) {
   return headers;
 }
 
-Error kiln::writeWhole(StringRef path, StringRef contents) {
-  FileWriter writer(path);
+Error kiln::writeWhole(const OutputFile &file, StringRef contents) {
+  FileWriter writer(file);
   writer.write(0, contents.data(), contents.size());
   return writer.finish();
 }
 
-Error kiln::writeWithWeights(StringRef path, std::string image, const WeightsBlob &weights) {
+Error kiln::writeWithWeights(const OutputFile &file, std::string image,
+                             const WeightsBlob &weights) {
   Expected<WeightsHeaders> headers = findHeaders(image, weights.bytes);
   if (!headers)
     return headers.takeError();
@@ -157,7 +159,7 @@ Error kiln::writeWithWeights(StringRef path, std::string image, const WeightsBlo
   std::memcpy(image.data() + headers->segmentAt, &headers->segment, sizeof(headers->segment));
   std::memcpy(image.data() + headers->sectionAt, &headers->section, sizeof(headers->section));
 
-  FileWriter writer(path);
+  FileWriter writer(file);
   writer.resize(offset + weights.bytes);
   writer.write(0, image.data(), image.size());
   writer.write(offset, weights);
@@ -168,11 +170,12 @@ std::string kiln::getWeightsPath(StringRef output) {
   return (output + KILN_RT_WEIGHTS_SUFFIX).str();
 }
 
-Error kiln::writeExternalWeights(StringRef path, const WeightsBlob &weights, uint64_t hash) {
+Error kiln::writeExternalWeights(const OutputFile &file, const WeightsBlob &weights,
+                                 uint64_t hash) {
   Expected<std::string> front = makeWeightsFront(weights, hash);
   if (!front)
     return front.takeError();
-  FileWriter writer(path);
+  FileWriter writer(file);
   writer.resize(front->size() + weights.bytes);
   writer.write(0, front->data(), front->size());
   writer.write(front->size(), weights);

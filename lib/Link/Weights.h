@@ -3,6 +3,7 @@
 #define KILN_LIB_LINK_WEIGHTS_H
 
 #include "kiln/Link/Link.h"
+#include "kiln/Link/OutputFile.h"
 
 namespace kiln {
 
@@ -13,17 +14,17 @@ llvm::Error verifyWeights(const WeightsBlob &weights);
 /// tensors have entries of their own, since the format knows no holes.
 llvm::Expected<std::string> makeWeightsFront(const WeightsBlob &weights, uint64_t hash);
 
-/// Writes `contents` to the (empty) file at `path`.
-llvm::Error writeWhole(llvm::StringRef path, llvm::StringRef contents);
+/// Writes `contents` to an empty file.
+llvm::Error writeWhole(const OutputFile &file, llvm::StringRef contents);
 
-/// Writes the external file's header and the blob to the (empty) file at `path`.
-llvm::Error writeExternalWeights(llvm::StringRef path, const WeightsBlob &weights, uint64_t hash);
+/// Writes the external file's header and the blob to an empty file.
+llvm::Error writeExternalWeights(const OutputFile &file, const WeightsBlob &weights, uint64_t hash);
 
 /// Writes the shared object `image` and the blob behind it, as the contents of its
-/// section `.kiln_weights`, to the (empty) file at `path`. That section has been
-/// linked without contents, as the whole of the last segment in memory, so that
-/// only its headers change.
-llvm::Error writeWithWeights(llvm::StringRef path, std::string image, const WeightsBlob &weights);
+/// section `.kiln_weights`, to an empty file. That section has been linked without
+/// contents, as the whole of the last segment in memory, so that only its headers
+/// change.
+llvm::Error writeWithWeights(const OutputFile &file, std::string image, const WeightsBlob &weights);
 
 } // namespace kiln
 

@@ -149,6 +149,7 @@ def test_full_disk(archive, tmp_path, options):
     for size in {0, *(size - 1 for size in sizes)}:
         process = compile_file(archive, output, *options, preexec_fn=limit_files(size))
         assert process.returncode == 1 and "File too large" in process.stderr, (size, process.returncode, process.stderr)
+        assert ".tmp-" not in process.stderr
         assert_refused(process, tmp_path)
 
 
