@@ -51,18 +51,14 @@ def better_peer(row, of=PEERS):
     return min((row[peer] for peer in of if peer in row), default=None)
 
 
-def measure_with_peak(workers, seconds, threads):
-    """The median of each, and the rate of fused multiply-adds on so many cores, each as fast as one is by itself; None without them."""
-    try:
-        peak = Worker([peers.host("peak")], 1, preamble=1)
-    except peers.Unavailable as error:
-        note(str(error))
-        return interleave(workers, seconds), None
+def interleave_with_peak(workers, seconds):
+    """The median of each, and the rate of fused multiply-adds on one core, which takes turns with them."""
+    peak = Worker([peers.host("peak")], 1, preamble=1)
     try:
         medians = interleave({**workers, "peak": peak}, seconds)
     finally:
         peak.close()
-    return medians, threads * int(peak.preamble[0]) / medians.pop("peak")
+    return medians, int(peak.preamble[0]) / medians.pop("peak")
 
 
 def latency(options, names=None):
@@ -76,12 +72,12 @@ def latency(options, names=None):
             print(f"== latency of {name}, {threads} thread{'s' if threads > 1 else ''}", flush=True)
             workers = start_workers(systems, name, options.tiny, threads)
             try:
-                medians, peak = measure_with_peak(workers, options.seconds, threads)
+                medians, peak = interleave_with_peak(workers, options.seconds)
                 memory = {system: worker.peak_bytes() - results[name]["weight_bytes"] for system, worker in workers.items()}
                 spread = {system: min(worker.times) for system, worker in workers.items()}
             finally:
                 close(workers)
-            results[name][f"threads-{threads}"] = {"median": medians, "min": spread, "memory": memory, "peak_flops": peak}
+            results[name][f"threads-{threads}"] = {"median": medians, "min": spread, "memory": memory, "peak_flops": threads * peak}
         if "kiln" in medians:
             try:
                 results[name]["errors"] = peers.errors(folder)
@@ -189,11 +185,9 @@ def contracts(options):
         print(f"== {name}", flush=True)
         workers = start_workers(["kiln", "kiln-reuse", "eager", "aoti-freezing"], name, False, 1)
         try:
-            workers["peak"] = Worker([peers.host("peak")], 1, preamble=1)
-            medians = interleave(workers, options.seconds)
+            medians, peak = interleave_with_peak(workers, options.seconds)
         finally:
             close(workers)
-        peak = int(workers["peak"].preamble[0]) / medians.pop("peak")
         results[name] = {
             "peak_flops": peak,
             "seconds": medians,

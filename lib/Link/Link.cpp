@@ -263,7 +263,7 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
   if (!image)
     return image.takeError();
   if (Error error = embed ? writeWithWeights(object, std::move(*image), options.weights)
-                          : writeWhole(object, *image))
+                          : object.write(*image))
     return error;
   return keepBoth(object, weights);
 }
@@ -288,7 +288,7 @@ Error kiln::linkRelocatableObject(const LinkOptions &options) {
   Expected<std::string> linked = runLinker(std::move(arguments));
   if (!linked)
     return linked.takeError();
-  if (Error error = writeWhole(object, *linked))
+  if (Error error = object.write(*linked))
     return error;
   return keepBoth(object, weights);
 }

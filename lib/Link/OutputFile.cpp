@@ -3,6 +3,7 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
 #include <unistd.h>
 
 using namespace llvm;
@@ -36,6 +37,19 @@ Error OutputFile::create(StringRef path, unsigned mode) {
   } while (error == std::errc::file_exists);
   temporary.clear();
   return createStringError(error, "cannot write '" + path + "': " + error.message());
+}
+
+Error OutputFile::write(StringRef contents) {
+  std::error_code error;
+  raw_fd_ostream stream(temporary, error);
+  if (!error) {
+    stream << contents;
+    stream.close();
+    error = stream.error();
+    stream.clear_error();
+  }
+  return error ? createStringError(error, "cannot write '" + finalPath + "': " + error.message())
+               : Error::success();
 }
 
 Error OutputFile::keep() {

@@ -140,12 +140,6 @@ static Expected<WeightsHeaders> findHeaders(StringRef file, uint64_t bytes) {
   return headers;
 }
 
-Error kiln::writeWhole(const OutputFile &file, StringRef contents) {
-  FileWriter writer(file);
-  writer.write(0, contents.data(), contents.size());
-  return writer.finish();
-}
-
 Error kiln::writeWithWeights(const OutputFile &file, std::string image,
                              const WeightsBlob &weights) {
   Expected<WeightsHeaders> headers = findHeaders(image, weights.bytes);

@@ -14,9 +14,6 @@ llvm::Error verifyWeights(const WeightsBlob &weights);
 /// tensors have entries of their own, since the format knows no holes.
 llvm::Expected<std::string> makeWeightsFront(const WeightsBlob &weights, uint64_t hash);
 
-/// Writes `contents` to an empty file.
-llvm::Error writeWhole(const OutputFile &file, llvm::StringRef contents);
-
 /// Writes the external file's header and the blob to an empty file.
 llvm::Error writeExternalWeights(const OutputFile &file, const WeightsBlob &weights, uint64_t hash);
 

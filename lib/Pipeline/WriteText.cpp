@@ -1,6 +1,5 @@
 // Writes text to files.
 #include "WriteText.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace kiln;
 
@@ -12,16 +11,7 @@ llvm::Error kiln::writeFile(llvm::StringRef path, llvm::StringRef text) {
 }
 
 llvm::Error kiln::writeText(OutputFile &file, llvm::StringRef text) {
-  std::error_code error;
-  llvm::raw_fd_ostream stream(file.getTemporaryPath(), error);
-  if (!error) {
-    stream << text;
-    stream.close();
-    error = stream.error();
-    stream.clear_error();
-  }
-  if (error)
-    return llvm::createStringError(error, "cannot write '" + file.getFinalPath() +
-                                              "': " + error.message());
+  if (llvm::Error error = file.write(text))
+    return error;
   return file.keep();
 }

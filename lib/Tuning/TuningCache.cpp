@@ -85,15 +85,9 @@ void TuningCache::store(StringRef key, const TuningEntry &entry) {
     OutputFile file;
     if (Error error = file.create(path))
       return error;
-    std::error_code error;
-    raw_fd_ostream stream(file.getTemporaryPath(), error);
-    if (!error) {
-      stream << seal(text);
-      stream.close();
-      error = stream.error();
-      stream.clear_error();
-    }
-    return error ? createStringError(error, error.message()) : file.keep();
+    if (Error error = file.write(seal(text)))
+      return error;
+    return file.keep();
   };
   if (Error error = write()) {
     *options.isCacheBroken = true;

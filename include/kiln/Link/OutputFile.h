@@ -22,6 +22,9 @@ public:
   /// rename would replace it.
   llvm::Error create(llvm::StringRef finalPath, unsigned mode = 0666);
 
+  /// Writes all that the file, which is empty, is to have.
+  llvm::Error write(llvm::StringRef contents);
+
   /// Renames the file to its final path.
   llvm::Error keep();
 

@@ -100,15 +100,17 @@ private:
     return {};
   }
 
-  static bool isMaximum(Operation *op) {
+  /// One of three operations: on floats, on integers of 8 bits, which have no signs, or on wider ones.
+  template <typename FloatOp, typename ByteOp, typename IntegerOp>
+  static bool isAny(Operation *op) {
     bool isByte = op->getResultTypes().front().isInteger(8);
-    return isa<arith::MaximumFOp>(op) ||
-           (isByte ? isa<arith::MaxUIOp>(op) : isa<arith::MaxSIOp>(op));
+    return isa<FloatOp>(op) || (isByte ? isa<ByteOp>(op) : isa<IntegerOp>(op));
+  }
+  static bool isMaximum(Operation *op) {
+    return isAny<arith::MaximumFOp, arith::MaxUIOp, arith::MaxSIOp>(op);
   }
   static bool isMinimum(Operation *op) {
-    bool isByte = op->getResultTypes().front().isInteger(8);
-    return isa<arith::MinimumFOp>(op) ||
-           (isByte ? isa<arith::MinUIOp>(op) : isa<arith::MinSIOp>(op));
+    return isAny<arith::MinimumFOp, arith::MinUIOp, arith::MinSIOp>(op);
   }
 
   static constexpr unsigned mostDepth = 256; // of the stack
