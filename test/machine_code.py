@@ -120,7 +120,8 @@ def parse(text):
 
 
 def disassemble(cubin):
-    process = subprocess.run([find_nvdisasm(), "-c", str(cubin)], capture_output=True, text=True)
+    # Without the analysis of data flow, which names targets of jumps that go through a stack, as those of older GPUs.
+    process = subprocess.run([find_nvdisasm(), "-c", "--no-dataflow", str(cubin)], capture_output=True, text=True)
     if process.returncode:
         raise ValueError(f"{cubin}: nvdisasm: {process.stderr.strip()[-500:]}")
     return parse(process.stdout)

@@ -113,17 +113,16 @@ def assert_strides(actual, recorded):
 
 
 def assert_assembles(archive, folder, options=(), architectures="sm_80,sm_90"):
-    """ptxas makes machine code of all kernels, and keeps what products, attention and maps hold in registers; none of that is touched too
-    early. Returns the folder of what is on the way."""
+    """ptxas makes machine code of all kernels, which keep what they hold in registers; none of that is touched before a product of a
+    warpgroup is done with it. Returns the folder of what is on the way."""
     temps = folder / "gpu"
     process = run_tool(
         "aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", f"--gpu-arch={architectures}", f"--save-temps={temps}", *options
     )
     assert process.returncode == 0 and not process.stderr, process.stderr
-    assert not (problems := find_problems(temps)), problems
-    functions = (
-        [each for cubin in temps.glob("*.cubin") for each in machine_code.disassemble(cubin)] if machine_code.find_nvdisasm() else []
-    )
+    assert not (problems := find_problems(temps, kept="")), problems
+    asynchronous = [ptx.with_suffix(".cubin") for ptx in temps.glob("*.ptx") if "wgmma.mma_async" in ptx.read_text()]
+    functions = [each for cubin in asynchronous for each in machine_code.disassemble(cubin)] if machine_code.find_nvdisasm() else []
     assert not (faults := [f"{each.name}: {fault}" for each in functions for fault in machine_code.find_faults(each)]), faults
     return temps
 

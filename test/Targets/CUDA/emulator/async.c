@@ -565,6 +565,9 @@ static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum
 /* m64nNk16, with the places that the PTX ISA gives the sums. */
 int finish_warpgroup(struct thread *group) {
   static float left[64 * 16], right[256 * 16];
+  static float
+      columns[4][16]
+             [128]; /* of a thread by its place among four: what each of its sums takes in a step */
   for (unsigned i = 0; i < WARPGROUP; ++i)
     if (group[i].state != AT_WGMMA || group[i].site != group[0].site)
       return 0;
@@ -582,15 +585,24 @@ int finish_warpgroup(struct thread *group) {
     read_operand(product->left, product->left_is_turned, 64, group[0].operand, left);
   read_operand(product->right, product->right_is_turned, (unsigned)product->columns,
                group[0].operand, right);
+  unsigned num_sums = (unsigned)product->columns / 2;
+  for (unsigned place = 0; place < 4; ++place)
+    for (unsigned i = 0; i < num_sums; ++i)
+      for (unsigned k = 0; k < 16; ++k)
+        columns[place][k][i] = right[(i / 4 * 8 + place * 2 + i % 2) * 16 + k];
   for (unsigned thread = 0; thread < WARPGROUP && !machine.failed; ++thread) {
-    unsigned first = thread / WARP * 16 + thread % WARP / 4;
+    const float *row = left + (thread / WARP * 16 + thread % WARP / 4) * 16, *other = row + 8 * 16;
     machine.current = (unsigned)(&group[thread] - machine.block->threads);
     struct sums *sums = begin_sums(&group[thread]);
-    for (unsigned i = 0; i < (unsigned)product->columns / 2; ++i) {
-      const float *row = left + (first + i / 2 % 2 * 8) * 16;
-      const float *column = right + (i / 4 * 8 + thread % 4 * 2 + i % 2) * 16;
-      for (unsigned k = 0; k < 16; ++k)
-        sums->values[i] += row[k] * column[k];
+    for (unsigned k = 0; k < 16; ++k)
+      for (unsigned i = 0; i < num_sums; i += 4) {
+        const float *column = &columns[thread % 4][k][i];
+        sums->values[i] += row[k] * column[0];
+        sums->values[i + 1] += row[k] * column[1];
+        sums->values[i + 2] += other[k] * column[2];
+        sums->values[i + 3] += other[k] * column[3];
+      }
+    for (unsigned i = 0; i < num_sums; ++i) {
       uint32_t bits = mark(sums->number, i);
       memcpy(&group[thread].registers[i], &bits, sizeof bits);
     }

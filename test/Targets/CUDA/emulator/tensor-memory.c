@@ -153,14 +153,18 @@ static void multiply(const struct tensor_order *order) {
   load_operand(order->left_descriptor, order->left_is_turned, TENSOR_ROWS, order->operand, left);
   load_operand(order->right_descriptor, order->right_is_turned, order->columns, order->operand,
                right);
-  for (unsigned row = 0; row < TENSOR_ROWS; ++row)
-    for (unsigned column = 0; column < order->columns; ++column) {
-      float *sum = &memory()->sums[row][order->column + column];
-      float value = order->adds ? *sum : 0;
-      for (unsigned k = 0; k < STEPS; ++k)
-        value += left[row * STEPS + k] * right[column * STEPS + k];
-      *sum = value;
-    }
+  static float steps[STEPS][256]; /* of `right` */
+  for (unsigned column = 0; column < order->columns; ++column)
+    for (unsigned k = 0; k < STEPS; ++k)
+      steps[k][column] = right[column * STEPS + k];
+  for (unsigned row = 0; row < TENSOR_ROWS; ++row) {
+    float *sums = &memory()->sums[row][order->column];
+    if (!order->adds)
+      memset(sums, 0, order->columns * sizeof *sums);
+    for (unsigned k = 0; k < STEPS; ++k)
+      for (unsigned column = 0; column < order->columns; ++column)
+        sums[column] += left[row * STEPS + k] * steps[k][column];
+  }
 }
 
 static int is_waited_for(unsigned mbarrier) {
