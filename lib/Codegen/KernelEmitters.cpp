@@ -9,6 +9,27 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 
+/// Types that registers hold; memory holds bool too.
+static bool isSupported(Type type) {
+  if (auto complex = dyn_cast<ComplexType>(type))
+    return isa<Float16Type, Float32Type, Float64Type>(complex.getElementType());
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return llvm::is_contained({1u, 8u, 16u, 32u, 64u}, integer.getWidth());
+  return type.isF64() || type.isF32() || type.isF16() || type.isBF16();
+}
+
+LogicalResult codegen::verifyValueTypes(Operation *root) {
+  WalkResult walked = root->walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (op != root && !isSupported(type)) {
+        op->emitError("no code is generated for values of type ") << type;
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
+}
+
 sym::Expr codegen::getGrid(kernel::FuncOp func) {
   kernel::LaunchAttr launch = func.getLaunchAttr();
   return launch ? launch.getGrid().getValue() : sym::Expr::invalid();

@@ -7,7 +7,7 @@ using namespace kiln::codegen;
 
 namespace {
 /// x == n*ln 2 + r with |r| <= ln 2 / 2. The lowest bits of `power` are n and what the magic number adds, those above them of no use.
-struct Reduced {
+struct ReducedExponent {
   Value power, r;
 };
 } // namespace
@@ -20,7 +20,7 @@ static Value fromExponent(const MathBuilder &m, Value field) {
   return m.fromBits(m.shl(field, m.mantissaBits()));
 }
 
-static Reduced reduceByLn2(const MathBuilder &m, Value x, double magic) {
+static ReducedExponent reduceByLn2(const MathBuilder &m, Value x, double magic) {
   Value shifted = m.fma(x, m.c(1.4426950408889634), m.c(magic));
   Value number = m.sub(shifted, m.c(magic));
   double high = m.isF64() ? 6.93147180369123816490e-01 : 0.69314718246459960938;
@@ -70,7 +70,7 @@ static Value expInRange(const MathBuilder &m, Value x, bool flushes = false) {
     Value p = m.intrinsic(name, high);
     return m.mul(p, m.fma(low, m.c(0.6931471805599453), m.c(1)));
   }
-  Reduced reduced = reduceByLn2(m, x, powerMagic(m));
+  ReducedExponent reduced = reduceByLn2(m, x, powerMagic(m));
   return scale(m, expPolynomial(m, reduced.r), reduced.power);
 }
 
@@ -82,7 +82,7 @@ Value kiln::codegen::expandExp(const MathBuilder &m, Value x, bool flushes) {
 Value kiln::codegen::expandWeight(const MathBuilder &m, Value x) {
   if (m.isF64() || m.has.exp2)
     return expandExp(m, x);
-  Reduced reduced = reduceByLn2(m, x, m.roundingMagic() + m.bias());
+  ReducedExponent reduced = reduceByLn2(m, x, m.roundingMagic() + m.bias());
   Value weight = m.mul(expPolynomial(m, reduced.r), fromExponent(m, reduced.power));
   // ln 2^-126, rounded up.
   return m.select(m.lt(x, m.c(-87.336540)), m.c(0), weight);
@@ -102,7 +102,7 @@ Value kiln::codegen::expandExp2(const MathBuilder &m, Value x) {
 
 Value kiln::codegen::expandExpM1(const MathBuilder &m, Value x) {
   Value clamped = m.isF64() ? m.clamp(x, -40, 710) : m.clamp(x, -20, 89);
-  Reduced reduced = reduceByLn2(m, clamped, powerMagic(m));
+  ReducedExponent reduced = reduceByLn2(m, clamped, powerMagic(m));
   Value r = reduced.r;
   // exp(r) - 1 = r + r^2 * q(r).
   Value q;

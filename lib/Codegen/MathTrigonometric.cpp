@@ -9,7 +9,7 @@ using namespace kiln::codegen;
 
 namespace {
 /// x == quadrant * pi/2 + r, |r| <= pi/4; the quadrant as an integer, of which two bits count.
-struct Reduced {
+struct ReducedAngle {
   Value quadrant, r;
 };
 } // namespace
@@ -17,7 +17,7 @@ struct Reduced {
 /// Below this three parts of pi/2 and fused multiplies reduce an argument exactly enough.
 static constexpr double maxQuickReduction = 281474976710656.0; // 2^48
 
-static Reduced reduceQuickly(const MathBuilder &m, Value x) {
+static ReducedAngle reduceQuickly(const MathBuilder &m, Value x) {
   Value shifted = m.fma(x, m.c(0.6366197723675814), m.c(m.roundingMagic()));
   Value n = m.sub(shifted, m.c(m.roundingMagic()));
   Value r = m.fma(n, m.c(-1.5707963267948966), x);
@@ -28,7 +28,7 @@ static Reduced reduceQuickly(const MathBuilder &m, Value x) {
 
 /// Payne and Hanek's reduction of one large finite number, on wide integers: of m * 2^e * 2/pi only
 /// the two bits before the point and what comes after count, so only those bits of 2/pi are taken.
-static Reduced reduceExactly(OpBuilder &b, Location loc, Value x) {
+static ReducedAngle reduceExactly(OpBuilder &b, Location loc, Value x) {
   constexpr unsigned tableBits = 1216, windowBits = 192, fractionBits = windowBits - 2;
   llvm::APInt table(
       tableBits,
@@ -81,10 +81,10 @@ static Reduced reduceExactly(OpBuilder &b, Location loc, Value x) {
   return {m.select(negative, m.isub(m.i(0), quadrant), quadrant), m.select(negative, m.neg(r), r)};
 }
 
-static Reduced reduce(const MathBuilder &m, Value x) {
+static ReducedAngle reduce(const MathBuilder &m, Value x) {
   OpBuilder &b = m.b;
   Location loc = m.loc;
-  Reduced quick = reduceQuickly(m, x);
+  ReducedAngle quick = reduceQuickly(m, x);
   Value large = m.both(m.ge(m.abs(x), m.c(maxQuickReduction)), m.isFinite(x));
   auto vector = dyn_cast<VectorType>(m.type);
   Value any = large;
@@ -97,14 +97,14 @@ static Reduced reduce(const MathBuilder &m, Value x) {
   b.setInsertionPointToStart(branch.elseBlock());
   scf::YieldOp::create(b, loc, ValueRange{quick.quadrant, quick.r});
   b.setInsertionPointToStart(branch.thenBlock());
-  Reduced exact = quick;
+  ReducedAngle exact = quick;
   if (vector) {
     auto count = [&](int64_t n) -> Value { return arith::ConstantIndexOp::create(b, loc, n); };
     auto loop = scf::ForOp::create(b, loc, count(0), count(vector.getNumElements()), count(1),
                                    ValueRange{quick.quadrant, quick.r},
                                    [&](OpBuilder &b, Location loc, Value i, ValueRange all) {
                                      Value lane = vector::ExtractOp::create(b, loc, x, i);
-                                     Reduced one = reduceExactly(b, loc, lane);
+                                     ReducedAngle one = reduceExactly(b, loc, lane);
                                      Value quadrants =
                                          vector::InsertOp::create(b, loc, one.quadrant, all[0], i);
                                      Value rs = vector::InsertOp::create(b, loc, one.r, all[1], i);
@@ -144,7 +144,7 @@ static Value cosPolynomial(const MathBuilder &m, Value r) {
 Value kiln::codegen::expandSinCos(const MathBuilder &m, Value x, bool isCos) {
   // f32 is reduced in f64: exact up to 2^48, and cheaper than in parts.
   MathBuilder wide = m.with(m.b.getF64Type());
-  Reduced reduced = reduce(wide, m.isF64() ? x : m.extend(x, wide.element));
+  ReducedAngle reduced = reduce(wide, m.isF64() ? x : m.extend(x, wide.element));
   Value r = reduced.r, quadrant = reduced.quadrant;
   if (!m.isF64()) {
     r = wide.truncate(r, m.element);
@@ -162,7 +162,7 @@ Value kiln::codegen::expandSinCos(const MathBuilder &m, Value x, bool isCos) {
 }
 
 Value kiln::codegen::expandTan(const MathBuilder &m, Value x) {
-  Reduced reduced = reduce(m, x);
+  ReducedAngle reduced = reduce(m, x);
   Value sine = sinPolynomial(m, reduced.r), cosine = cosPolynomial(m, reduced.r);
   Value odd = m.ine(m.iand(reduced.quadrant, m.i(1)), m.i(0));
   Value value = m.div(m.select(odd, m.neg(cosine), sine), m.select(odd, sine, cosine));

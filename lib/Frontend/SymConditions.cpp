@@ -15,7 +15,6 @@ using namespace kiln::frontend;
 using sym::Expr;
 
 /// A limit that keeps hostile text from using up the stack.
-static constexpr unsigned maxNesting = 200;
 
 bool SymParser::condition(const Value &value, Expr &holds) {
   if (value.holds) {

@@ -8,9 +8,6 @@ using namespace kiln;
 using namespace kiln::frontend;
 using sym::Expr;
 
-/// A limit that keeps hostile text from using up the stack.
-static constexpr unsigned maxNesting = 200;
-
 /// Integers up to which a product with a float constant is looked at.
 static constexpr int64_t maxScaled = 1 << 16;
 

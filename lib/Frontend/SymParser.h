@@ -8,6 +8,9 @@
 
 namespace kiln::frontend {
 
+/// A limit that keeps hostile text from using up the stack.
+inline constexpr unsigned maxNesting = 200;
+
 /// Reads what follows `L` off the text: `['x'][0].size()[1]`, `['x'].stride()[0]`, `['n']`.
 Failure readInputProperty(llvm::StringRef &rest, InputProperty &property);
 

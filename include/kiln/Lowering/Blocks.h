@@ -3,9 +3,13 @@
 #ifndef KILN_LOWERING_BLOCKS_H
 #define KILN_LOWERING_BLOCKS_H
 
+#include "kiln/Dialect/Kernel/Builder/Float8.h"
 #include "kiln/Lowering/Lowering.h"
 
 namespace kiln::lowering {
+
+/// Of types that a tensor is quantized to.
+inline bool isQuantized(mlir::Type type) { return isInt(type) || isFloat8(type); }
 
 /// The blocks that a tensor is cut into.
 class Blocks {

@@ -10,7 +10,7 @@ using namespace kiln::externs::libraries;
 
 namespace {
 
-struct Options : PassPipelineOptions<Options> {
+struct CuBLASOptions : PassPipelineOptions<CuBLASOptions> {
   Option<bool> finite{*this, "finite", llvm::cl::desc("no value is NaN or infinite"),
                       llvm::cl::init(false)};
   Option<int64_t> search{*this, "search",
@@ -21,25 +21,26 @@ struct Options : PassPipelineOptions<Options> {
                             llvm::cl::init(int64_t(32) << 20)};
 };
 
-constexpr Kind kinds[] = {{"matmul", describeMatmul}};
+constexpr Kind cublasKinds[] = {{"matmul", describeMatmul}};
 
 /// cuBLASLt takes no more from its heuristic in any reasonable time.
 constexpr int64_t maxSearch = 64;
-constexpr int64_t maxWorkspace = int64_t(1) << 30;
+constexpr int64_t cublasMaxWorkspace = int64_t(1) << 30;
 
-llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *context) {
-  Options options;
+llvm::Expected<std::unique_ptr<ExternGenerator>> createCuBLAS(StringRef text,
+                                                              MLIRContext *context) {
+  CuBLASOptions options;
   if (llvm::Error error = parseGeneratorOptions(options, text))
     return std::move(error);
   if (options.search < 1 || options.search > maxSearch)
     return llvm::createStringError("search=%lld: expected 1 to %lld algorithms",
                                    (long long)options.search, (long long)maxSearch);
-  if (options.workspace < 0 || options.workspace > maxWorkspace)
+  if (options.workspace < 0 || options.workspace > cublasMaxWorkspace)
     return llvm::createStringError("workspace=%lld: expected 0 to %lld bytes",
-                                   (long long)options.workspace, (long long)maxWorkspace);
+                                   (long long)options.workspace, (long long)cublasMaxWorkspace);
   Settings settings = {options.finite, /*hasF16=*/true, /*hasBF16=*/true, /*isEpilogue=*/true};
   return std::make_unique<LibraryGenerator>(
-      "cublas", kinds, settings,
+      "cublas", cublasKinds, settings,
       Extras{options.workspace, false, {Builder(context).getI64IntegerAttr(options.search)}});
 }
 
@@ -47,5 +48,5 @@ llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRCont
 
 void externs::registerCuBLASGenerator() {
   registerExternGenerator(
-      {"cublas", "cuBLASLt: products in f32, f16 and bf16, on GPUs", create, "cuda"});
+      {"cublas", "cuBLASLt: products in f32, f16 and bf16, on GPUs", createCuBLAS, "cuda"});
 }

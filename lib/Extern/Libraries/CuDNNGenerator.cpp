@@ -10,7 +10,7 @@ using namespace kiln::externs::libraries;
 
 namespace {
 
-struct Options : PassPipelineOptions<Options> {
+struct CuDNNOptions : PassPipelineOptions<CuDNNOptions> {
   Option<bool> finite{*this, "finite", llvm::cl::desc("no value is NaN or infinite"),
                       llvm::cl::init(false)};
   Option<bool> tf32{*this, "tf32", llvm::cl::desc("tensor cores may round operands of f32 to TF32"),
@@ -21,23 +21,23 @@ struct Options : PassPipelineOptions<Options> {
       llvm::cl::init(int64_t(32) << 20)};
 };
 
-constexpr Kind kinds[] = {{"attention", describeAttention},
-                          {"convolution", describeConvolutionInAnyOrder}};
+constexpr Kind cudnnKinds[] = {{"attention", describeAttention},
+                               {"convolution", describeConvolutionInAnyOrder}};
 
-constexpr int64_t maxWorkspace = int64_t(1) << 40;
+constexpr int64_t cudnnMaxWorkspace = int64_t(1) << 40;
 
-llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *context) {
-  Options options;
+llvm::Expected<std::unique_ptr<ExternGenerator>> createCuDNN(StringRef text, MLIRContext *context) {
+  CuDNNOptions options;
   if (llvm::Error error = parseGeneratorOptions(options, text))
     return std::move(error);
-  if (options.workspace < 0 || options.workspace > maxWorkspace)
+  if (options.workspace < 0 || options.workspace > cudnnMaxWorkspace)
     return llvm::createStringError("workspace=%lld: expected 0 to %lld bytes",
-                                   (long long)options.workspace, (long long)maxWorkspace);
+                                   (long long)options.workspace, (long long)cudnnMaxWorkspace);
   Settings settings = {options.finite, /*hasF16=*/true, /*hasBF16=*/true, /*isEpilogue=*/true,
                        /*hasGelu=*/false};
   Builder b(context);
   return std::make_unique<LibraryGenerator>(
-      "cudnn", kinds, settings,
+      "cudnn", cudnnKinds, settings,
       Extras{options.workspace,
              /*hasCopies=*/true,
              {b.getBoolAttr(options.finite), b.getBoolAttr(options.tf32)}});
@@ -49,5 +49,5 @@ void externs::registerCuDNNGenerator() {
   registerExternGenerator({"cudnn",
                            "cuDNN: convolutions in f32, f16 and bf16, and attention in the latter "
                            "two, on GPUs",
-                           create, "cuda"});
+                           createCuDNN, "cuda"});
 }

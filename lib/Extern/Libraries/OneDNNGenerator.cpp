@@ -13,7 +13,7 @@ using namespace kiln::externs::libraries;
 
 namespace {
 
-struct Options : PassPipelineOptions<Options> {
+struct OneDNNOptions : PassPipelineOptions<OneDNNOptions> {
   Option<bool> bf16{
       *this, "bf16",
       llvm::cl::desc("products and convolutions in bf16 as well, on CPUs with AVX-512"),
@@ -38,11 +38,11 @@ FailureOr<Call> describeFiniteConvolution(Operation *root, const Settings &setti
   return describeConvolution(root, own);
 }
 
-constexpr Kind kinds[] = {{"matmul", describeMatmul},
-                          {"convolution", describeFiniteConvolution},
-                          {"batch_norm", inSingle<describeBatchNorm>},
-                          {"layer_norm", inSingle<describeLayerNorm>},
-                          {"pooling", inSingle<describePooling>}};
+constexpr Kind onednnKinds[] = {{"matmul", describeMatmul},
+                                {"convolution", describeFiniteConvolution},
+                                {"batch_norm", inSingle<describeBatchNorm>},
+                                {"layer_norm", inSingle<describeLayerNorm>},
+                                {"pooling", inSingle<describePooling>}};
 
 /// $KILN_ONEDNN_LIBRARY, or the folder lib beside that of this program.
 std::string getLibraryPath() {
@@ -77,15 +77,15 @@ llvm::Error checkLibrary() {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *) {
-  Options options;
+llvm::Expected<std::unique_ptr<ExternGenerator>> createOneDNN(StringRef text, MLIRContext *) {
+  OneDNNOptions options;
   if (llvm::Error error = parseGeneratorOptions(options, text))
     return std::move(error);
   if (!options.elsewhere)
     if (llvm::Error error = checkLibrary())
       return std::move(error);
   return std::make_unique<LibraryGenerator>(
-      "onednn", kinds, Settings{options.finite, /*hasF16=*/false, options.bf16});
+      "onednn", onednnKinds, Settings{options.finite, /*hasF16=*/false, options.bf16});
 }
 
 } // namespace
@@ -93,5 +93,5 @@ llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRCont
 void externs::registerOneDNNGenerator() {
   registerExternGenerator({"onednn",
                            "oneDNN: products, convolutions, pooling and normalisation in f32",
-                           create, "cpu"});
+                           createOneDNN, "cpu"});
 }

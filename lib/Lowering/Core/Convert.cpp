@@ -1,6 +1,5 @@
 // Conversions between dtypes, and calls that in a compiled program have nothing left to do.
-#include "kiln/Dialect/Kernel/Builder/Float8.h"
-#include "kiln/Lowering/Lowering.h"
+#include "Core/Bits.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -12,26 +11,6 @@ static LogicalResult lowerTo(Call &call) {
     if (auto layout = call.args.layout("layout"); layout && *layout != torch::Layout::Strided)
       return call.refuse("a layout other than strided");
   return call.set(call.kernels.convert(call.tensor(0), call.resultType()));
-}
-
-/// The bits of an element, as an integer of its width; bool takes a byte.
-static Element toBits(Element x) {
-  if (isBool(x.type()))
-    return convert(x, x.b().getI8Type());
-  if (isInt(x.type()))
-    return x;
-  if (isFloat8(x.type()))
-    return x.make(x.value(), x.b().getI8Type());
-  Type bits = x.b().getIntegerType(x.type().getIntOrFloatBitWidth());
-  return x.make(arith::BitcastOp::create(x.b(), bits, x.value()), bits);
-}
-
-static Element fromBits(Element bits, Type type) {
-  if (isBool(type))
-    return isTrue(bits);
-  if (isInt(type) || isFloat8(type))
-    return bits.make(bits.value(), type);
-  return bits.make(arith::BitcastOp::create(bits.b(), type, bits.value()), type);
 }
 
 /// An integer as one of another width, by dropping bits or with zeros.

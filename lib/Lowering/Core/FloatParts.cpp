@@ -1,7 +1,7 @@
 // Operators on the representation of numbers: exponents, neighbours, common divisors.
+#include "Core/Bits.h"
 #include "Pointwise/ComplexFunctions.h"
 #include "Special/Functions.h"
-#include "kiln/Lowering/Lowering.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -19,15 +19,6 @@ struct Layout {
         bias(width == 64 ? 1023 : 127) {}
 };
 } // namespace
-
-static Element toBits(Element x) {
-  Type type = IntegerType::get(x.b().getContext(), Layout(x.type()).width);
-  return x.make(arith::BitcastOp::create(x.b(), type, x.value()), type);
-}
-
-static Element fromBits(Element bits, Type type) {
-  return bits.make(arith::BitcastOp::create(bits.b(), type, bits.value()), type);
-}
 
 /// x = mantissa * 2^exponent with 0.5 <= |mantissa| < 1; 0 for what has no such mantissa.
 static std::pair<Element, Element> splitFloat(Element x) {

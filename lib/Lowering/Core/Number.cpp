@@ -92,7 +92,7 @@ static LogicalResult compute(Call &call, unsigned arity, const Compute &compute,
 }
 
 /// Division by zero is an error in Python.
-static LogicalResult divide(Call &call, const Compute &quotient, bool alwaysFloat) {
+static LogicalResult divideNumbers(Call &call, const Compute &quotient, bool alwaysFloat) {
   std::optional<torch::Scalar> divisor = call.args.optScalar(1);
   if (call.args.size() != 2 || !divisor)
     return call.refuse("takes 2 numbers");
@@ -179,12 +179,14 @@ void lowering::registerNumber(LoweringTable &table) {
   table.add("_operator.pow", lowerPow);
   table.add("torch.sym_ite", lowerIte);
   table.add("_operator.truediv", [](Call &call) {
-    return divide(call, [](Elements x) { return x[0] / x[1]; }, /*alwaysFloat=*/true);
+    return divideNumbers(call, [](Elements x) { return x[0] / x[1]; }, /*alwaysFloat=*/true);
   });
   table.add("_operator.floordiv", [](Call &call) {
-    return divide(call, [](Elements x) { return floorDiv(x[0], x[1]); }, /*alwaysFloat=*/false);
+    return divideNumbers(
+        call, [](Elements x) { return floorDiv(x[0], x[1]); }, /*alwaysFloat=*/false);
   });
   table.add("_operator.mod", [](Call &call) {
-    return divide(call, [](Elements x) { return remainder(x[0], x[1]); }, /*alwaysFloat=*/false);
+    return divideNumbers(
+        call, [](Elements x) { return remainder(x[0], x[1]); }, /*alwaysFloat=*/false);
   });
 }

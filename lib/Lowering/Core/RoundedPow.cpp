@@ -40,18 +40,18 @@ static Pair product(Element a, Element b) {
   return {high, fma(a, b, -high)};
 }
 
-static Pair add(Pair a, Pair b) {
+static Pair addPairs(Pair a, Pair b) {
   Pair high = sum(a.high, b.high), low = sum(a.low, b.low);
   high = sumOrdered(high.high, high.low + low.high);
   return sumOrdered(high.high, high.low + low.low);
 }
 
-static Pair multiply(Pair a, Pair b) {
+static Pair multiplyPairs(Pair a, Pair b) {
   Pair high = product(a.high, b.high);
   return sumOrdered(high.high, high.low + fma(a.high, b.low, a.low * b.high));
 }
 
-static Pair divide(Pair a, double divisor) {
+static Pair dividePair(Pair a, double divisor) {
   Element d = a.high.constant(divisor), high = a.high / d;
   return sumOrdered(high, (fma(-high, d, a.high) + a.low) / d);
 }
@@ -79,29 +79,29 @@ static Exponential exponential(Pair t) {
   constexpr int halvings = 8, terms = 10;
   Element one = t.high.constant(1.0);
   Element k = floor(t.high * 1.4426950408889634 + 0.5);
-  Pair r = add(sum(t.high, k * -first), of(t.low));
-  r = add(r, product(k, one * -second));
-  r = add(r, of(k * -third));
+  Pair r = addPairs(sum(t.high, k * -first), of(t.low));
+  r = addPairs(r, product(k, one * -second));
+  r = addPairs(r, of(k * -third));
   constexpr double part = 1.0 / (1 << halvings);
   r = {r.high * part, r.low * part};
   Pair factor = of(one);
   for (int i = terms; i > 1; --i)
-    factor = add(of(one), divide(multiply(r, factor), i));
-  Pair rest = multiply(r, factor);
+    factor = addPairs(of(one), dividePair(multiplyPairs(r, factor), i));
+  Pair rest = multiplyPairs(r, factor);
   for (int i = 0; i < halvings; ++i)
-    rest = multiply(rest, add(of(one * 2.0), rest)); // (1 + e)^2 - 1
+    rest = multiplyPairs(rest, addPairs(of(one * 2.0), rest)); // (1 + e)^2 - 1
   return {k, rest};
 }
 
 Element lowering::roundedPow(Element x, Element y) {
   Element one = x.constant(1.0), logarithm = log(x);
   Exponential inverse = exponential(of(-logarithm));
-  Pair ratio = multiply(of(x * powerOfTwo(inverse.exponent)), add(of(one), inverse.rest));
-  Pair d = add(ratio, of(-one));
-  Pair exact = add(of(logarithm), add(d, of(d.high * d.high * -0.5)));
-  Pair t = multiply(exact, of(y));
+  Pair ratio = multiplyPairs(of(x * powerOfTwo(inverse.exponent)), addPairs(of(one), inverse.rest));
+  Pair d = addPairs(ratio, of(-one));
+  Pair exact = addPairs(of(logarithm), addPairs(d, of(d.high * d.high * -0.5)));
+  Pair t = multiplyPairs(exact, of(y));
   Exponential result = exponential(t);
-  Element rounded = add(of(one), result.rest).high * powerOfTwo(result.exponent);
+  Element rounded = addPairs(of(one), result.rest).high * powerOfTwo(result.exponent);
   // Beyond these, and for what is no number, no size comes of it.
   Element isOrdinary =
       (x >= x.constant(0x1p-64)) & (x <= x.constant(0x1p64)) & (abs(t.high) < x.constant(700.0));

@@ -7,8 +7,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-static bool isIndexType(Type type) { return isInt(type) && !type.isUnsignedInteger(64); }
-
 static LogicalResult lowerEmbedding(Call &call) { // weight[indices]
   Value weight = call.tensor(0), indices = call.tensor(1);
   if (rankOf(weight) != 2 || !isIndexType(elementType(indices)))

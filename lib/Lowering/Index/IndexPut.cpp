@@ -5,7 +5,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-static bool isIndexType(Type type) { return isInt(type) && !type.isUnsignedInteger(64); }
 static bool isMaskType(Type type) { return isBool(type) || type.isUnsignedInteger(8); }
 
 /// How many elements of a mask are true before each: [n] of i64, for the flattened mask.

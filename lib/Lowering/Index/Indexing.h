@@ -6,6 +6,8 @@
 
 namespace kiln::lowering {
 
+inline bool isIndexType(mlir::Type type) { return isInt(type) && !type.isUnsignedInteger(64); }
+
 /// A Python index: negative ones count from the end.
 inline Element wrapIndex(BodyBuilder &body, Element index, Expr size) {
   index = convert(index, body.b().getI64Type());

@@ -234,7 +234,7 @@ static LogicalResult lowerRepeatNumbers(Call &call) { // repeat_interleave.Tenso
   return call.set(call.kernels.convert(numbers, call.resultType()));
 }
 
-static LogicalResult lowerRepeatInterleave(Call &call) { // repeat_interleave.self_Tensor
+static LogicalResult lowerRepeatInterleaveTensor(Call &call) {
   Value self = call.tensor(0), repeats = call.tensor("repeats");
   if (!areRepeats(repeats))
     return call.refuse("repeats of this dtype or rank");
@@ -300,5 +300,5 @@ void lowering::registerRepeat(LoweringTable &table) {
   table.add({"aten.nonzero_numpy.default", "aten.where.default"}, lowerNonzeroVectors);
   table.add("aten.masked_select.default", lowerMaskedSelect);
   table.add("aten.repeat_interleave.Tensor", lowerRepeatNumbers);
-  table.add("aten.repeat_interleave.self_Tensor", lowerRepeatInterleave);
+  table.add("aten.repeat_interleave.self_Tensor", lowerRepeatInterleaveTensor);
 }

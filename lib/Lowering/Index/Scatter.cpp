@@ -1,11 +1,10 @@
 // Writes at places that data names along one dim.
 #include "Core/Combine.h"
+#include "Index/Indexing.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
-
-static bool isIndexType(Type type) { return isInt(type) && !type.isUnsignedInteger(64); }
 
 static std::optional<Combine> combineNamed(StringRef name) {
   return llvm::StringSwitch<std::optional<Combine>>(name)

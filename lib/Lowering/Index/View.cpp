@@ -432,7 +432,7 @@ static LogicalResult lowerRepeat(Call &call) { // repeat, tile
   }));
 }
 
-static LogicalResult lowerRepeatInterleave(Call &call) {
+static LogicalResult lowerRepeatInterleaveInt(Call &call) {
   Value tensor = call.tensor(0);
   Expr repeats = call.args.symInt("repeats");
   call.require(repeats, "a negative number of repeats");
@@ -600,7 +600,7 @@ void lowering::registerView(LoweringTable &table) {
             lowerDiagonal);
   table.add({"aten.unfold.default", "aten.unfold_copy.default"}, lowerUnfold);
   table.add({"aten.repeat.default", "aten.tile.default"}, lowerRepeat);
-  table.add("aten.repeat_interleave.self_int", lowerRepeatInterleave);
+  table.add("aten.repeat_interleave.self_int", lowerRepeatInterleaveInt);
   table.add("aten.flip.default", lowerFlip);
   table.add("aten.flipud.default", [](Call &call) { return flipDim(call, 0); });
   table.add("aten.fliplr.default", [](Call &call) { return flipDim(call, 1); });

@@ -11,7 +11,7 @@ using namespace kiln::lowering;
 
 namespace {
 /// One spatial dim; `scale` is the input distance of neighbouring outputs.
-struct Axis {
+struct ByteAxis {
   int64_t in, out;
   double scale;
   bool align;
@@ -25,7 +25,7 @@ struct Table {
 };
 
 /// Between neighbours: a triangle, or Keys' kernel, whose `a` is -0.5 with antialiasing.
-struct Filter {
+struct ByteFilter {
   bool isCubic, antialias;
 
   int64_t taps() const { return isCubic ? 4 : 2; }
@@ -42,7 +42,7 @@ struct Filter {
 } // namespace
 
 /// Inputs within the filter's radius, which grows with the scale; they add up to one.
-static int64_t coveredWeights(const Axis &axis, Filter filter, int64_t i, double support,
+static int64_t coveredWeights(const ByteAxis &axis, ByteFilter filter, int64_t i, double support,
                               MutableArrayRef<double> weights) {
   double center = axis.scale * (static_cast<double>(i) + 0.5), total = 0;
   double inverse = axis.scale >= 1 ? 1 / axis.scale : 1;
@@ -60,7 +60,7 @@ static int64_t coveredWeights(const Axis &axis, Filter filter, int64_t i, double
 }
 
 /// The neighbours of a position; what lies beside the image counts for its edge.
-static int64_t neighbourWeights(const Axis &axis, Filter filter, int64_t i,
+static int64_t neighbourWeights(const ByteAxis &axis, ByteFilter filter, int64_t i,
                                 MutableArrayRef<double> weights) {
   auto number = static_cast<double>(i);
   double source = axis.align ? axis.scale * number : axis.scale * (number + 0.5) - 0.5;
@@ -82,7 +82,7 @@ static int64_t neighbourWeights(const Axis &axis, Filter filter, int64_t i,
 }
 
 /// Nullopt for a table that would be too large to carry.
-static std::optional<Table> makeTable(const Axis &axis, Filter filter) {
+static std::optional<Table> makeTable(const ByteAxis &axis, ByteFilter filter) {
   Table table;
   double support = static_cast<double>(filter.taps()) / 2 * std::max(axis.scale, 1.0);
   table.count = filter.taps();
@@ -113,7 +113,7 @@ static std::optional<Table> makeTable(const Axis &axis, Filter filter) {
 }
 
 /// Nullopt where a size is not a constant.
-static std::optional<Axis> getAxis(Call &call, size_t i, std::optional<double> factor) {
+static std::optional<ByteAxis> getAxis(Call &call, size_t i, std::optional<double> factor) {
   auto from = shapeOf(call.tensor(0))[2 + i].constant(), to = call.resultShape()[2 + i].constant();
   if (!from || !to)
     return std::nullopt;
@@ -130,12 +130,12 @@ static std::optional<Axis> getAxis(Call &call, size_t i, std::optional<double> f
   // ATen then interpolates or not, as the number of channels is.
   if (*from == *to && scale != 1 && *to > 1)
     call.kernels.fail("a factor that leaves a size of an image of bytes as it is");
-  return Axis{*from, *to, scale, align};
+  return ByteAxis{*from, *to, scale, align};
 }
 
 /// The table as constants; nullopt for one that is too large.
-static std::optional<ByteWindow> tableWindow(KernelBuilder &kernels, const Axis &axis,
-                                             Filter filter) {
+static std::optional<ByteWindow> tableWindow(KernelBuilder &kernels, const ByteAxis &axis,
+                                             ByteFilter filter) {
   std::optional<Table> table = makeTable(axis, filter);
   if (!table)
     return std::nullopt;
@@ -183,7 +183,7 @@ LogicalResult lowering::resizeBytes(Call &call, bool isCubic, bool antialias) {
   Value x = call.tensor(0);
   SmallVector<std::optional<double>> factors = scaleFactors(call, 2);
   for (size_t i : {1, 0}) {
-    std::optional<Axis> axis = getAxis(call, i, factors[i]);
+    std::optional<ByteAxis> axis = getAxis(call, i, factors[i]);
     std::optional<ByteWindow> window;
     if (axis && axis->in == axis->out)
       continue;

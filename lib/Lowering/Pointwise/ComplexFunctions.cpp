@@ -40,7 +40,7 @@ static Element magnitude(Parts z) { return hypot(z.re, z.im); }
 /// The same with the parts multiplied by i, and by -i.
 static Parts timesI(Parts z) { return {-z.im, z.re}; }
 static Parts overI(Parts z) { return {z.im, -z.re}; }
-static Parts multiply(Parts a, Parts b) {
+static Parts multiplyParts(Parts a, Parts b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
@@ -156,7 +156,7 @@ Element sinc(Element z) {
 }
 Element pow(Element a, Element b) {
   Parts logarithm = logOf(Parts(a));
-  return expOf(multiply(Parts(b), logarithm)).as(a);
+  return expOf(multiplyParts(Parts(b), logarithm)).as(a);
 }
 Element logaddexp(Element a, Element b) {
   Element aIsLess = real(a) < real(b);

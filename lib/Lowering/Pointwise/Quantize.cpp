@@ -120,8 +120,6 @@ static Element clamp(BodyBuilder &body, Element x, const Parameters &p) {
   return minimum(maximum(x, bound(p.lowestTensor, p.lowest)), bound(p.highestTensor, p.highest));
 }
 
-static bool isQuantized(Type type) { return isInt(type) || isFloat8(type); }
-
 /// clamp(round(x * (1 / scale)) + zero), all in f32; the scale goes through a Python float.
 static Lowering quantize(Granularity granularity) {
   return [granularity](Call &call) {

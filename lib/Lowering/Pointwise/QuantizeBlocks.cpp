@@ -9,7 +9,7 @@ using namespace kiln::lowering;
 
 namespace {
 
-struct Parameters {
+struct BlockParameters {
   Blocks blocks;
   Value scales, zeros; // as large as the grid of blocks; zeros may be null: 0
 
@@ -27,11 +27,9 @@ enum class Order { RoundFirst, AddFirst };
 
 } // namespace
 
-static bool isQuantized(Type type) { return isInt(type) || isFloat8(type); }
-
 /// Null-able `zeros`; refuses with a reason.
-static std::optional<Parameters> getParameters(Call &call, ArrayRef<Expr> blockSizes, Value scales,
-                                               Value zeros) {
+static std::optional<BlockParameters> getBlockParameters(Call &call, ArrayRef<Expr> blockSizes,
+                                                         Value scales, Value zeros) {
   std::optional<Blocks> blocks = Blocks::get(call, call.tensor(0), blockSizes);
   if (!blocks)
     return std::nullopt;
@@ -40,7 +38,7 @@ static std::optional<Parameters> getParameters(Call &call, ArrayRef<Expr> blockS
     (void)call.refuse("scales or zero points of this dtype");
     return std::nullopt;
   }
-  Parameters p{*blocks, blocks->toGrid(call, scales), {}};
+  BlockParameters p{*blocks, blocks->toGrid(call, scales), {}};
   if (p.scales && zeros)
     p.zeros = blocks->toGrid(call, zeros);
   if (!p.scales || (zeros && !p.zeros))
@@ -49,12 +47,13 @@ static std::optional<Parameters> getParameters(Call &call, ArrayRef<Expr> blockS
 }
 
 /// Those that the operator names, whose zero points may be absent; refuses with a reason.
-static std::optional<Parameters> getParameters(Call &call, const std::optional<Exprs> &blockSizes) {
+static std::optional<BlockParameters> getBlockParameters(Call &call,
+                                                         const std::optional<Exprs> &blockSizes) {
   if (!blockSizes) {
     (void)call.refuse("an axis or a size of groups that the tensor does not have");
     return std::nullopt;
   }
-  return getParameters(
+  return getBlockParameters(
       call, *blockSizes, call.tensor(call.args.has("scales") ? "scales" : "scale"),
       call.args.optTensor(call.args.has("zero_points") ? "zero_points" : "zero_point"));
 }
@@ -104,8 +103,8 @@ static Element round(Element x) {
   return convert(roundEven(convert(x, opmath(x.type()))), x.type());
 }
 
-/// PyTorch has no division of a number: it multiplies the reciprocal.
-static Element reciprocal(Element x) {
+/// PyTorch has no division of a number: it multiplies the reciprocalScale.
+static Element reciprocalScale(Element x) {
   return convert(1.0 / convert(x, opmath(x.type())), x.type());
 }
 
@@ -116,7 +115,7 @@ static Lowering quantize(BlockSizes sizes, Order order, bool widen = false) {
     Type from = elementType(x), result = call.resultType();
     if (!isFloat(from) || isFloat8(from) || from.isF64() || !isQuantized(result))
       return call.refuse("these dtypes");
-    std::optional<Parameters> p = getParameters(call, sizes(call));
+    std::optional<BlockParameters> p = getBlockParameters(call, sizes(call));
     if (!p)
       return failure();
     if (!p->zeros)
@@ -131,7 +130,7 @@ static Lowering quantize(BlockSizes sizes, Order order, bool widen = false) {
         value = convert(value, body.b().getF32Type());
       if (checksNan)
         value = call.expect(value, ~isNan(value), "to_quant must not contain NaNs");
-      value = promoted(value, reciprocal(p->scale(body)), multiply);
+      value = promoted(value, reciprocalScale(p->scale(body)), multiply);
       if (order == Order::RoundFirst)
         value = promoted(round(value), p->zero(body), add);
       else
@@ -149,7 +148,7 @@ static Lowering dequantize(BlockSizes sizes, bool asFloats) {
     Type result = call.resultType();
     if (!isQuantized(elementType(x)) || !isFloat(result) || isFloat8(result))
       return call.refuse("these dtypes");
-    std::optional<Parameters> p = getParameters(call, sizes(call));
+    std::optional<BlockParameters> p = getBlockParameters(call, sizes(call));
     if (!p)
       return failure();
     return call.set(call.kernels.map(shapeOf(x), result, [&](BodyBuilder &body) {
@@ -173,7 +172,7 @@ static LogicalResult lowerFakeQuantize(Call &call) {
     return call.refuse("this dtype or axis");
   Value scales = call.kernels.convert(call.tensor("scales"), builder.getF32Type());
   Value zeros = call.kernels.convert(call.tensor("zero_points"), builder.getI32Type());
-  std::optional<Parameters> p = getParameters(call, *sizes, scales, zeros);
+  std::optional<BlockParameters> p = getBlockParameters(call, *sizes, scales, zeros);
   if (!p)
     return failure();
   double least = call.args.number("quant_min"), most = call.args.number("quant_max");
@@ -187,7 +186,7 @@ static LogicalResult lowerFakeQuantize(Call &call) {
 //===-- 8-bit floats --------------------------------------------------------------------------===//
 
 /// One scale, or blocks as large as the scales' shape leaves them.
-static std::optional<Parameters> getScales(Call &call) {
+static std::optional<BlockParameters> getScales(Call &call) {
   Value scale = call.tensor("scale");
   Exprs shape = shapeOf(call.tensor(0)), scales = shapeOf(scale), blocks;
   if (sym::product(scales).isConstant(1)) {
@@ -203,7 +202,7 @@ static std::optional<Parameters> getScales(Call &call) {
                                              : call.kernels.known().simplify(size.floorDiv(count)));
     }
   }
-  return getParameters(call, blocks, scale, {});
+  return getBlockParameters(call, blocks, scale, {});
 }
 
 static LogicalResult lowerToFloat8(Call &call) {
@@ -211,7 +210,7 @@ static LogicalResult lowerToFloat8(Call &call) {
   Type result = call.resultType();
   if (!isFloat(elementType(x)) || isFloat8(elementType(x)) || !isFloat8(result))
     return call.refuse("these dtypes");
-  std::optional<Parameters> p = getScales(call);
+  std::optional<BlockParameters> p = getScales(call);
   if (!p)
     return failure();
   double most = largestOf(result);
@@ -226,7 +225,7 @@ static LogicalResult lowerFromFloat8(Call &call) {
   Type result = call.resultType();
   if (!isFloat8(elementType(x)) || !isFloat(result) || isFloat8(result))
     return call.refuse("these dtypes");
-  std::optional<Parameters> p = getScales(call);
+  std::optional<BlockParameters> p = getScales(call);
   if (!p)
     return failure();
   return call.set(call.kernels.map(shapeOf(x), result, [&](BodyBuilder &body) {

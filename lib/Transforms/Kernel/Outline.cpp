@@ -82,7 +82,7 @@ struct Kind {
 };
 
 /// The kind of a candidate, and the number of its kernel in that.
-struct Place {
+struct PlaceInKind {
   unsigned kind, number;
 };
 
@@ -111,7 +111,7 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
     for (const Candidate &candidate : candidates)
       wholes[candidate.partNumber].insert(candidate.wholeNumber);
 
-    llvm::DenseMap<unsigned, Place> places;
+    llvm::DenseMap<unsigned, PlaceInKind> places;
     SmallVector<Kind> kinds;
     for (Candidate &candidate : candidates) {
       candidate.usesSpans = candidate.part && wholes[candidate.partNumber].size() > 1;
@@ -127,7 +127,7 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
     SymbolTable symbols(module);
     unsigned made = 0;
     for (Candidate &candidate : candidates) {
-      Place place = places[candidate.number()];
+      PlaceInKind place = places[candidate.number()];
       Kind &kind = kinds[place.kind];
       if (!kind.shared) {
         kind.shared = createShared(kind, candidate, *drafts);

@@ -129,8 +129,8 @@ private:
 };
 
 /// State that all functions share.
-struct Module {
-  explicit Module(ModuleOp module) : symbols(module) {
+struct UpdatedModule {
+  explicit UpdatedModule(ModuleOp module) : symbols(module) {
     module.walk([&](ConstantOp constant) {
       if (constant.getName())
         ++numNamed[*constant.getName()];
@@ -145,7 +145,7 @@ struct Module {
 /// One function.
 class Updater {
 public:
-  Updater(HostFunctionOpInterface function, Module &module)
+  Updater(HostFunctionOpInterface function, UpdatedModule &module)
       : function(function), module(module), defined(getDefinedSymbols(function)) {}
 
   void run() {
@@ -346,7 +346,7 @@ private:
   }
 
   HostFunctionOpInterface function;
-  Module &module;
+  UpdatedModule &module;
   llvm::SetVector<sym::Expr> defined;
 };
 
@@ -355,7 +355,7 @@ private:
 class Carrier {
 public:
   Carrier(GraphCallOpInterface loop, FlatSymbolRefAttr body, ArrayRef<FlatSymbolRefAttr> graphs,
-          Module &module)
+          UpdatedModule &module)
       : loop(loop), body(module.symbols.lookup<FuncOp>(body.getValue())), module(module) {
     for (FlatSymbolRefAttr name : graphs)
       functions.push_back(module.symbols.lookup<FuncOp>(name.getValue()));
@@ -504,12 +504,12 @@ private:
   GraphCallOpInterface loop;
   FuncOp body;
   SmallVector<FuncOp> functions;
-  Module &module;
+  UpdatedModule &module;
 };
 
 struct UpdateInPlace : kiln::impl::WrapperUpdateInPlaceBase<UpdateInPlace> {
   void runOnOperation() override {
-    Module module(getOperation());
+    UpdatedModule module(getOperation());
     getOperation().walk([&](WhileOp loop) {
       Carrier(loop, loop.getBodyAttr(), loop.getGraphs(), module).run(loop);
     });

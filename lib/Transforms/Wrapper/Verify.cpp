@@ -17,8 +17,8 @@ using namespace kiln::wrapper;
 namespace {
 
 /// State that all functions share.
-struct Module {
-  explicit Module(ModuleOp module, ProgramOp program) : symbols(module), program(program) {}
+struct VerifiedModule {
+  explicit VerifiedModule(ModuleOp module, ProgramOp program) : symbols(module), program(program) {}
 
   SymbolTable symbols;
   ProgramOp program;
@@ -27,7 +27,7 @@ struct Module {
 
 class Verifier {
 public:
-  Verifier(HostFunctionOpInterface function, Module &module)
+  Verifier(HostFunctionOpInterface function, VerifiedModule &module)
       : function(function), module(module), program(module.program), symbols(module.symbols),
         proof(function), unknown(getDefinedSymbols(function)) {
     if (sym::ExprAttr bytes = function.getArenaBytesAttr())
@@ -423,7 +423,7 @@ private:
   }
 
   HostFunctionOpInterface function;
-  Module &module;
+  VerifiedModule &module;
   ProgramOp program;
   SymbolTable &symbols;
   MemoryProof proof;
@@ -470,7 +470,7 @@ LogicalResult checkConstants(ProgramOp program) { // V4
 struct Verify : kiln::impl::WrapperVerifyBase<Verify> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ProgramOp>()) {
-      Module module(getOperation(), program);
+      VerifiedModule module(getOperation(), program);
       for (auto function : getOperation().getOps<HostFunctionOpInterface>())
         if (failed(Verifier(function, module).run()))
           return signalPassFailure();

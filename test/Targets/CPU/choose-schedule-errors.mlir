@@ -2,7 +2,7 @@
 
 kernel.func @type(%x: tensor<8xf128>) -> tensor<8xf128> {
   %y = kernel.map {
-    // expected-error @below {{no code is generated for values of type 'f128' on CPUs}}
+    // expected-error @below {{no code is generated for values of type 'f128'}}
     %a = kernel.read %x (d0) -> (d0) : tensor<8xf128> -> f128
     kernel.yield %a : f128
   } : tensor<8xf128>

@@ -17,7 +17,7 @@ using kernel::ReadOp;
 /// Offsets of a tile's rows are 32-bit displacements.
 static constexpr int64_t maxDisplacement = int64_t(1) << 28;
 
-/// Elements of a window's copy for one step of its outermost dim.
+/// Elements of a window's copy for one step of its outermost sym::Expr::dim.
 static constexpr int64_t maxWindowElements = int64_t(1) << 24;
 
 static int64_t bytesOf(Type type) {
@@ -25,8 +25,6 @@ static int64_t bytesOf(Type type) {
 }
 
 static int64_t alignToLine(int64_t bytes) { return llvm::alignTo(bytes, 64); }
-
-static sym::Expr dim(unsigned i) { return sym::Expr::dim(i); }
 
 /// Dims [first, first + strides.size()) as axes: adjacent ones that a single stride walks are one.
 static SmallVector<ContractAxis> collapse(unsigned first, ArrayRef<sym::Expr> extents,
@@ -134,7 +132,7 @@ static std::optional<SmallVector<sym::Expr>> splitStrides(sym::Expr &rest, unsig
                                                           size_t count) {
   SmallVector<sym::Expr> strides;
   for (unsigned i = first; i < first + count; ++i) {
-    std::optional<sym::Linear> linear = sym::splitLinear(rest, dim(i));
+    std::optional<sym::Linear> linear = sym::splitLinear(rest, sym::Expr::dim(i));
     if (!linear || linear->coefficient.hasDims())
       return std::nullopt;
     strides.push_back(linear->coefficient);
@@ -250,7 +248,7 @@ std::optional<sym::Expr> Analysis::findPanels(const ContractLayout &layout, kern
                                               unsigned numRows) const {
   int64_t panel = *op.getPanel();
   // Put (p * panel + l) for the columns and s for the sum; the address must be that of a panel.
-  sym::Expr p = dim(end), l = dim(end + 1), s = dim(end + 2);
+  sym::Expr p = sym::Expr::dim(end), l = sym::Expr::dim(end + 1), s = sym::Expr::dim(end + 2);
   ArrayRef<sym::Expr> outer = k.take_front(numRows);
   sym::Assumptions known = assumptions;
   known.setExtent(end, layout.columns.extent.ceilDiv(panel));
@@ -258,13 +256,13 @@ std::optional<sym::Expr> Analysis::findPanels(const ContractLayout &layout, kern
   known.setExtent(end + 2, sym::product(outer));
   SmallVector<sym::Expr> dims;
   for (unsigned i = 0; i < firstN; ++i)
-    dims.push_back(dim(i));
+    dims.push_back(sym::Expr::dim(i));
   dims.append(n.size(), 0);
   for (auto [i, value] : llvm::enumerate(layout.columns.delinearize(p * panel + l)))
     dims[layout.columns.first + i] = value;
   llvm::append_range(dims, sym::delinearize(s, outer));
   for (unsigned i = numRows; i < k.size(); ++i)
-    dims.push_back(dim(end + 3 + i));
+    dims.push_back(sym::Expr::dim(end + 3 + i));
   sym::Expr rest =
       known.simplify(sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor()))
                          .substituteDims(dims));
@@ -276,7 +274,7 @@ std::optional<sym::Expr> Analysis::findPanels(const ContractLayout &layout, kern
       !(*strides)[1].isConstant(1) || (!isRow && !(*strides)[2].isConstant(panel)))
     return std::nullopt;
   for (unsigned i = firstM; i < end + 3 + k.size(); ++i)
-    if (rest.dependsOn(dim(i)))
+    if (rest.dependsOn(sym::Expr::dim(i)))
       return std::nullopt;
   return rest;
 }
@@ -682,7 +680,7 @@ SmallVector<ReadOp> ContractLayout::epilogueTiles() const {
     std::optional<sym::Linear> linear = sym::splitLinear(access.expr, columns.lastDim());
     bool hasRows = llvm::any_of(rows, [&](const ContractAxis &axis) {
       return llvm::any_of(llvm::seq(axis.first, axis.first + axis.count),
-                          [&](unsigned i) { return access.expr.dependsOn(dim(i)); });
+                          [&](unsigned i) { return access.expr.dependsOn(sym::Expr::dim(i)); });
     });
     if (hasRows && linear && linear->coefficient.isConstant(1))
       reads.push_back(read);

@@ -10,10 +10,8 @@ using namespace kiln::cpu;
 /// Largest stride or dilation of a window.
 static constexpr int64_t maxStep = 4096;
 
-static sym::Expr dim(unsigned i) { return sym::Expr::dim(i); }
-
 /// x and y with x*a + y*b == 1, for coprime a, b > 0. With a stride or dilation of one, the other
-/// dim is bound to 0.
+/// sym::Expr::dim is bound to 0.
 static std::pair<int64_t, int64_t> bezout(int64_t a, int64_t b) {
   if (b == 1)
     return {0, 1};
@@ -38,8 +36,8 @@ public:
 
   SmallVector<std::optional<StageAxis>> windows;
 
-  /// Fails if some dim occurs in two ways. An expression with more than one window, such as the
-  /// element of an image whose height and width are one dim, has those that others tell of; where
+  /// Fails if some sym::Expr::dim occurs in two ways. An expression with more than one window, such as the
+  /// element of an image whose height and width are one sym::Expr::dim, has those that others tell of; where
   /// there are none, the larger of its coefficients belong together.
   bool find(ArrayRef<Access> accesses) {
     SmallVector<sym::Expr> several;
@@ -62,14 +60,14 @@ private:
   static SmallVector<unsigned> dimsOf(sym::Expr expr, unsigned begin, unsigned end) {
     SmallVector<unsigned> dims;
     for (unsigned i = begin; i < end; ++i)
-      if (expr.dependsOn(dim(i)))
+      if (expr.dependsOn(sym::Expr::dim(i)))
         dims.push_back(i);
     return dims;
   }
 
-  /// The constant that `expr` has dim `i` times; 0 if there is none.
+  /// The constant that `expr` has sym::Expr::dim `i` times; 0 if there is none.
   static int64_t coefficientOf(sym::Expr expr, unsigned i) {
-    std::optional<sym::Linear> linear = sym::splitLinear(expr, dim(i));
+    std::optional<sym::Linear> linear = sym::splitLinear(expr, sym::Expr::dim(i));
     return linear ? linear->coefficient.constant().value_or(0) : 0;
   }
 
@@ -136,8 +134,8 @@ std::optional<SmallVector<std::optional<StageAxis>>> cpu::findWindows(kernel::Co
   // A window's dims never occur one without the other.
   for (const Access &access : accesses)
     for (const std::optional<StageAxis> &axis : windows)
-      if (axis &&
-          access.expr.dependsOn(dim(*axis->rowDim)) != access.expr.dependsOn(dim(*axis->sumDim)))
+      if (axis && access.expr.dependsOn(sym::Expr::dim(*axis->rowDim)) !=
+                      access.expr.dependsOn(sym::Expr::dim(*axis->sumDim)))
         return std::nullopt;
   return windows;
 }

@@ -31,9 +31,9 @@ int64_t cpu::maxGroupRows(const CPUInfo &target, int64_t vectors) {
 
 namespace {
 
-class Emitter {
+class GroupsEmitter {
 public:
-  Emitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
+  GroupsEmitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
       : frame(frame), b(frame.builder), loc(frame.loc), shape(shape), prefetch(prefetch),
         numRows(shape.rowOffsets.size()), words(shape.groupWords), i32(vectorOf(b.getI32Type())),
         f32(vectorOf(b.getF32Type())) {
@@ -238,5 +238,5 @@ private:
 SmallVector<Value> cpu::emitGroupProducts(KernelFrame &frame, const MicrokernelShape &shape,
                                           Value lhs, Value rhs, ValueRange init,
                                           const Prefetch &prefetch) {
-  return Emitter(frame, shape, prefetch).emit(lhs, rhs, init);
+  return GroupsEmitter(frame, shape, prefetch).emit(lhs, rhs, init);
 }

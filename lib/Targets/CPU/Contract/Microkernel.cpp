@@ -51,9 +51,9 @@ void cpu::fetchWord(KernelFrame &frame, const Prefetch &prefetch, Value word, in
 
 namespace {
 
-class Emitter {
+class MicrokernelEmitter {
 public:
-  Emitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
+  MicrokernelEmitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
       : frame(frame), b(frame.builder), loc(frame.loc), shape(shape), prefetch(prefetch) {}
 
   SmallVector<Value> emit(Value lhs, Value rhs, ValueRange sums) {
@@ -484,5 +484,5 @@ SmallVector<Value> cpu::emitMicrokernel(KernelFrame &frame, const MicrokernelSha
     return isa<FloatType>(shape.lhsType)
                ? emitWordGroups(frame, shape, lhs, rhs, sums, prefetch)
                : emitGroupProducts(frame, shape, lhs, rhs, sums, prefetch);
-  return Emitter(frame, shape, prefetch).emit(lhs, rhs, sums);
+  return MicrokernelEmitter(frame, shape, prefetch).emit(lhs, rhs, sums);
 }

@@ -168,9 +168,9 @@ static Value makeGroups(KernelBuilder &kernels, Value tensor, unsigned dim, int6
 
 namespace {
 
-class Rewriter {
+class BytesRewriter {
 public:
-  Rewriter(const Product &product, const sym::Assumptions &symbols, IRRewriter &rewriter)
+  BytesRewriter(const Product &product, const sym::Assumptions &symbols, IRRewriter &rewriter)
       : product(product), contract(product.contract), rewriter(rewriter),
         builder(contract.getLoc(), rewriter), kernels(builder, symbols) {
     builder.setInsertionPoint(contract);
@@ -338,7 +338,7 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
     for (Product &product : products) {
       emitRemark(RemarkKind::Done, product.contract, getArgument(), "Bytes",
                  [&] { return RemarkText{"multiplied as small integers"}; });
-      Rewriter(product, symbols, rewriter).run();
+      BytesRewriter(product, symbols, rewriter).run();
     }
     // Constants are folded next: what nobody reads is not to be folded.
     llvm::SetVector<Operation *> maps;

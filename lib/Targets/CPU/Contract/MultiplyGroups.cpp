@@ -61,9 +61,9 @@ std::optional<GroupedBytes> GroupedBytes::get(ContractOp contract) {
 
 namespace {
 
-class Rewriter {
+class GroupsRewriter {
 public:
-  Rewriter(ContractOp contract, const Dequantized &left, RewriterBase &rewriter)
+  GroupsRewriter(ContractOp contract, const Dequantized &left, RewriterBase &rewriter)
       : contract(contract), left(left), b(rewriter), loc(contract.getLoc()),
         extents(contract.getExtents()), numRows(contract.getNumBatch() + contract.getNumM()),
         k(extents.size() - 1), numWords(extents[k].floorDiv(wordBytes)) {}
@@ -187,5 +187,5 @@ void cpu::multiplyGroups(ContractOp contract, const SmallWeights &weights, Rewri
   // Bytes of a row lie next to each other.
   std::optional<unsigned> along = findPlainDim(left->index, end - 1);
   if (along && *along + 1 == left->index.size())
-    Rewriter(contract, *left, rewriter).run();
+    GroupsRewriter(contract, *left, rewriter).run();
 }

@@ -13,7 +13,7 @@ using namespace kiln::kernel;
 using namespace kiln::cpu;
 
 /// Shorter sums do not pay for a copy of the left operand.
-static constexpr int64_t fewestSteps = 32;
+static constexpr int64_t fewestPairedSteps = 32;
 
 /// The k dim that has more steps than one; nothing: there are others, or none.
 static std::optional<unsigned> findSteps(ContractOp contract) {
@@ -46,7 +46,7 @@ bool cpu::sumsPairs(ContractOp contract) {
   if (!k || !sumsHalves(contract))
     return false;
   int64_t steps = *contract.getK().getSizes()[*k].constant();
-  return steps % pairSteps == 0 && steps >= fewestSteps;
+  return steps % pairSteps == 0 && steps >= fewestPairedSteps;
 }
 
 /// Windows over an image whose channels lie next to each other, in pairs.

@@ -9,7 +9,7 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-static constexpr int64_t wordBytes = 4, lineBytes = 64, tileWords = 16;
+static constexpr int64_t wordBytes = 4, tileRowBytes = 64, tileWords = 16;
 /// Numbers of registers: sums are from 0 on, two for each tile of rows.
 static constexpr int64_t firstLeft = 4, firstRight = 6;
 
@@ -52,7 +52,7 @@ void cpu::emitTileConfig(KernelFrame &frame, Value memory, Value rows, const Til
   store(8, frame.constant(0));
   store(16, frame.constant(0x0040'0040'0040'0040)); // bytes of a row: the sums'
   int64_t left = steps.words * wordBytes;
-  store(24, frame.constant(left | left << 16 | lineBytes << 32 | lineBytes << 48));
+  store(24, frame.constant(left | left << 16 | tileRowBytes << 32 | tileRowBytes << 48));
   store(32, frame.constant(0));
   store(40, frame.constant(0));
   int64_t ofRight = (steps.words | steps.words << 8) << (8 * firstRight);
@@ -68,9 +68,9 @@ void cpu::emitTileRelease(KernelFrame &frame) { call(frame, "tilerelease", {}); 
 
 namespace {
 
-class Emitter {
+class TileEmitter {
 public:
-  Emitter(KernelFrame &frame, const TileProduct &product)
+  TileEmitter(KernelFrame &frame, const TileProduct &product)
       : frame(frame), b(frame.builder), product(product),
         panelBytes(frame.constant(product.panel * wordBytes)) {}
 
@@ -86,10 +86,10 @@ public:
       forEachSum(
           [&](int64_t number, int64_t, int64_t) { call(frame, "tilezero", tile(frame, number)); });
       isFetching = first == 0 && product.prefetch.pointer;
-      emitLoops(0, lhs, advance(product.rhs, frame.constant(first * lineBytes)),
+      emitLoops(0, lhs, advance(product.rhs, frame.constant(first * tileRowBytes)),
                 product.prefetch.pointer);
       forEachSum([&](int64_t number, int64_t row, int64_t column) {
-        Value address = advance(product.sums, frame.constant((first + column) * lineBytes));
+        Value address = advance(product.sums, frame.constant((first + column) * tileRowBytes));
         if (row == 1)
           address = advance(address, multiply(second, panelBytes));
         call(frame, "tilestored64", {tile(frame, number), address, panelBytes});
@@ -143,7 +143,7 @@ private:
       if (column == 0)
         load(firstLeft + row, row == 0 ? lhs : advance(lhs, secondBytes), product.rowBytes);
       if (row == 0)
-        load(firstRight + column, advance(rhs, frame.constant(column * lineBytes)), panelBytes);
+        load(firstRight + column, advance(rhs, frame.constant(column * tileRowBytes)), panelBytes);
       call(frame, product.isPairs ? "tdpbf16ps" : "tdpbusd",
            {tile(frame, number), tile(frame, firstLeft + row), tile(frame, firstRight + column)});
       if (row == 0 && column == 0 && isFetching)
@@ -155,7 +155,7 @@ private:
   void emitFetches(Value ahead) {
     Value bytes = multiply(frame.constant(product.steps.words), product.prefetch.stride);
     auto loop =
-        scf::ForOp::create(b, frame.loc, frame.constant(0), bytes, frame.constant(lineBytes));
+        scf::ForOp::create(b, frame.loc, frame.constant(0), bytes, frame.constant(tileRowBytes));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     LLVM::Prefetch::create(b, frame.loc, advance(ahead, loop.getInductionVar()), /*rw=*/0,
@@ -174,7 +174,7 @@ private:
 
 void cpu::emitTileProduct(KernelFrame &frame, const TileProduct &product, Value height,
                           int64_t most) {
-  Emitter emitter(frame, product);
+  TileEmitter emitter(frame, product);
   if (most <= product.registerRows)
     return emitter.emit(1, {});
   OpBuilder &b = frame.builder;

@@ -10,9 +10,9 @@ using namespace kiln::cpu;
 
 namespace {
 
-class Emitter {
+class RowsEmitter {
 public:
-  Emitter(KernelFrame &frame, const MicrokernelShape &shape, int64_t rows)
+  RowsEmitter(KernelFrame &frame, const MicrokernelShape &shape, int64_t rows)
       : frame(frame), b(frame.builder), shape(shape), rows(rows), lanes(shape.lanes),
         rhsStride(shape.loops.front().rhsStride) {}
 
@@ -100,5 +100,5 @@ private:
 
 SmallVector<Value> cpu::emitVectorRows(KernelFrame &frame, const MicrokernelShape &shape,
                                        int64_t rows, Value lhs, Value rhs) {
-  return Emitter(frame, shape, rows).emit(lhs, rhs);
+  return RowsEmitter(frame, shape, rows).emit(lhs, rhs);
 }

@@ -13,9 +13,9 @@ using namespace kiln::cpu;
 
 namespace {
 
-class Emitter {
+class PairsEmitter {
 public:
-  Emitter(KernelFrame &frame, const ContractLayout &layout, int64_t vectors)
+  PairsEmitter(KernelFrame &frame, const ContractLayout &layout, int64_t vectors)
       : frame(frame), b(frame.builder), loc(frame.loc), layout(layout), vectors(vectors),
         panel(layout.panel()), pairs(*layout.sums.front().extent.constant()),
         group(layout.widened->group == 0 ? 2 * pairs : layout.widened->group) {}
@@ -106,5 +106,5 @@ private:
 
 void cpu::emitWidenedPanel(KernelFrame &frame, const ContractLayout &layout, int64_t vectors,
                            Value bits, Value scales, Value offsets, Value base) {
-  Emitter(frame, layout, vectors).emit(bits, scales, offsets, base);
+  PairsEmitter(frame, layout, vectors).emit(bits, scales, offsets, base);
 }

@@ -26,9 +26,9 @@ int64_t cpu::maxWordGroupRows(const CPUInfo &target) { return target.vectorRegis
 
 namespace {
 
-class Emitter {
+class WordsEmitter {
 public:
-  Emitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
+  WordsEmitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
       : frame(frame), b(frame.builder), loc(frame.loc), shape(shape), prefetch(prefetch),
         numRows(shape.rowOffsets.size()), inPairs(shape.lhsType.isBF16()), parts(inPairs ? 1 : 2),
         inTable(inPairs || looksUpSmallBits(frame.target, shape.lanes)),
@@ -179,5 +179,5 @@ public:
 
 SmallVector<Value> cpu::emitWordGroups(KernelFrame &frame, const MicrokernelShape &shape, Value lhs,
                                        Value rhs, ValueRange init, const Prefetch &prefetch) {
-  return Emitter(frame, shape, prefetch).emit(lhs, rhs, init);
+  return WordsEmitter(frame, shape, prefetch).emit(lhs, rhs, init);
 }

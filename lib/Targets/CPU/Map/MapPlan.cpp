@@ -595,27 +595,6 @@ MapAttr cpu::makeMapSchedule(MLIRContext *context, const MapPlan &plan) {
                       plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies, turned);
 }
 
-/// Types that registers hold; memory holds bool too.
-static bool isSupported(Type type) {
-  if (auto complex = dyn_cast<ComplexType>(type))
-    return isa<Float16Type, Float32Type, Float64Type>(complex.getElementType());
-  if (auto integer = dyn_cast<IntegerType>(type))
-    return llvm::is_contained({1u, 8u, 16u, 32u, 64u}, integer.getWidth());
-  return type.isF64() || type.isF32() || type.isF16() || type.isBF16();
-}
-
-LogicalResult codegen::verifyValueTypes(Operation *root) {
-  WalkResult walked = root->walk([&](Operation *op) {
-    for (Type type : op->getResultTypes())
-      if (op != root && !isSupported(type)) {
-        op->emitError("no code is generated for values of type ") << type << " on CPUs";
-        return WalkResult::interrupt();
-      }
-    return WalkResult::advance();
-  });
-  return failure(walked.wasInterrupted());
-}
-
 FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
   auto map = cast<kernel::MapOp>(func.getRoot());
   if (failed(verifyValueTypes(map)))

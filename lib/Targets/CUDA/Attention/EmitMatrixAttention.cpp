@@ -21,10 +21,10 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 static constexpr int64_t maxWarps = 4;
-static constexpr int64_t manyRows = 32, fewRows = 16;
+static constexpr int64_t manyTileRows = 32, fewTileRows = 16;
 static constexpr int64_t manyKeys = 64, fewKeys = 32, fewestKeys = 16;
 static constexpr int64_t depthOfStep = 16;
-static constexpr int64_t minDepth = 16, maxDepth = 256;
+static constexpr int64_t minTileDepth = 16, maxTileDepth = 256;
 
 static Type getOperandType(Region &region) {
   return region.front().getTerminator()->getOperand(0).getType();
@@ -33,7 +33,7 @@ static Type getOperandType(Region &region) {
 bool cuda::mayUseTensorCores(kernel::AttentionOp op) {
   Type type = getOperandType(op.getQ());
   auto fits = [](std::optional<int64_t> depth) {
-    return depth && *depth >= minDepth && *depth <= maxDepth;
+    return depth && *depth >= minTileDepth && *depth <= maxTileDepth;
   };
   return (type.isF16() || type.isBF16()) && type == getOperandType(op.getK()) &&
          type == getOperandType(op.getV()) && fits(op.getD().getValue().constant()) &&
@@ -41,12 +41,12 @@ bool cuda::mayUseTensorCores(kernel::AttentionOp op) {
 }
 
 MmaAttentionScheduleAttr cuda::chooseMatrixAttention(kernel::AttentionOp op) {
-  sym::Expr m = op.getM().getValue(), blocks = m.ceilDiv(maxWarps * manyRows);
+  sym::Expr m = op.getM().getValue(), blocks = m.ceilDiv(maxWarps * manyTileRows);
   int64_t features = std::max(*op.getD().getValue().constant(), *op.getDv().getValue().constant());
   // Sums of many features, and terms of a bias, leave no registers for more rows; masks leave some
   // for fewer keys.
   bool isLarge = op.getBias().empty() && features <= 64 &&
-                 codegen::estimate(m) > maxWarps * fewRows &&
+                 codegen::estimate(m) > maxWarps * fewTileRows &&
                  codegen::estimate(sym::product(op.getBatch().getSizes()) * blocks) >=
                      getTarget(op).getBusyBlocks();
   int64_t keys = features > 192                                  ? fewestKeys
@@ -54,9 +54,10 @@ MmaAttentionScheduleAttr cuda::chooseMatrixAttention(kernel::AttentionOp op) {
                                                                  : manyKeys;
   // A warp without queries would only wait for the others.
   int64_t warps = maxWarps;
-  while (warps > 1 && m.constant() && *m.constant() <= warps / 2 * fewRows)
+  while (warps > 1 && m.constant() && *m.constant() <= warps / 2 * fewTileRows)
     warps /= 2;
-  return MmaAttentionScheduleAttr::get(op.getContext(), warps, isLarge ? manyRows : fewRows, keys);
+  return MmaAttentionScheduleAttr::get(op.getContext(), warps, isLarge ? manyTileRows : fewTileRows,
+                                       keys);
 }
 
 namespace {

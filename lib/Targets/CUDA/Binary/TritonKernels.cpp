@@ -21,7 +21,7 @@ static std::optional<unsigned> parseArchitecture(StringRef name) {
 
 /// How well the GPU runs an image: a cubin for it or an earlier one of its generation better than
 /// PTX, and what is nearer better; below 0: not at all.
-static int64_t rank(kernel::TritonImageAttr image, const Architecture &gpu) {
+static int64_t rankImage(kernel::TritonImageAttr image, const Architecture &gpu) {
   constexpr int64_t isCubin = 1000;
   std::optional<unsigned> number = parseArchitecture(image.getArch());
   if (!number || gpu.isEmulator() != (image.getKind() == "emulator"))
@@ -38,7 +38,7 @@ static int64_t rank(kernel::TritonImageAttr image, const Architecture &gpu) {
 static kernel::TritonImageAttr findBest(kernel::TritonConfigAttr config, const Architecture &gpu) {
   kernel::TritonImageAttr best;
   for (auto image : config.getImages().getAsRange<kernel::TritonImageAttr>())
-    if (rank(image, gpu) > (best ? rank(best, gpu) : -1))
+    if (rankImage(image, gpu) > (best ? rankImage(best, gpu) : -1))
       best = image;
   return best;
 }

@@ -9,19 +9,19 @@ using namespace kiln::cuda;
 
 /// A piece is 16 lines that go through all banks once. There are two: lanes write one while others
 /// still read the other.
-static constexpr int64_t lineBytes = 128, numLines = 16, pieceBytes = numLines * lineBytes;
+static constexpr int64_t exchangeLine = 128, numLines = 16, pieceBytes = numLines * exchangeLine;
 static_assert(2 * pieceBytes == RowExchange::warpBytes);
 
 bool RowExchange::isValid(Type type, int64_t columns) {
-  int64_t bits = type.getIntOrFloatBitWidth(), most = lineBytes * 8 / bits;
+  int64_t bits = type.getIntOrFloatBitWidth(), most = exchangeLine * 8 / bits;
   return isa<FloatType>(type) && (bits == 16 || bits == 32) &&
          (columns % most == 0 || columns == most / 2);
 }
 
 RowExchange::RowExchange(DeviceFrame &frame, Type type, int64_t columns, int64_t run, int64_t warps)
     : frame(frame), b(frame.builder), loc(frame.loc), type(type),
-      piece(std::min(columns, lineBytes / elementBytes())), run(run),
-      shared(frame.allocateShared(warps * warpBytes, lineBytes)) {
+      piece(std::min(columns, exchangeLine / elementBytes())), run(run),
+      shared(frame.allocateShared(warps * warpBytes, exchangeLine)) {
   assert(isValid(type, columns) && "no exchange of so many columns");
 }
 
@@ -34,7 +34,7 @@ void RowExchange::begin(sym::Expr warp, sym::Expr lane) {
   int64_t pairs = vectorBytes / (2 * elementBytes());
   writeChunk = arith::XOrIOp::create(b, loc, frame.simplifyAndEmit(pair.floorDiv(pairs)),
                                      key(frame.emit(group)));
-  writeRest = frame.simplifyAndEmit(group * lineBytes + pair.mod(pairs) * (vectorBytes / pairs));
+  writeRest = frame.simplifyAndEmit(group * exchangeLine + pair.mod(pairs) * (vectorBytes / pairs));
   int64_t inLine = piece / run, chunksOfRun = run * elementBytes() / vectorBytes;
   for (int64_t i = 0; i < numLines * inLine / warpSize; ++i) {
     sym::Expr at = lane + i * warpSize;
@@ -42,7 +42,7 @@ void RowExchange::begin(sym::Expr warp, sym::Expr lane) {
     sym::Expr first = frame.named(at.mod(inLine), inLine);
     lines.push_back({line, run * first});
     sources.push_back({frame.simplifyAndEmit(first * chunksOfRun), key(frame.emit(line)),
-                       frame.simplifyAndEmit(line * lineBytes)});
+                       frame.simplifyAndEmit(line * exchangeLine)});
   }
 }
 
@@ -68,7 +68,7 @@ void RowExchange::put(sym::Expr number, int64_t j, int64_t below, ValueRange nei
   int64_t chunks = 8 * elementBytes() / vectorBytes;
   Value chunk = arith::XOrIOp::create(b, loc, writeChunk, frame.constant(j * chunks));
   Value to = frame.gep(address(number, chunk, writeRest), b.getI8Type(),
-                       frame.constant(below * 8 * lineBytes));
+                       frame.constant(below * 8 * exchangeLine));
   Value vector = vector::FromElementsOp::create(b, loc, VectorType::get(2, type), neighbours);
   LLVM::StoreOp::create(b, loc, vector, to, /*alignment=*/2 * elementBytes());
 }

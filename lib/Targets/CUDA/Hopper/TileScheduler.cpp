@@ -12,7 +12,7 @@ using namespace kiln::cuda;
 /// cache.
 static constexpr int64_t tileRows = 8;
 /// The fewest steps that a block has of a tile that is divided, and the most blocks.
-static constexpr int64_t minSteps = 8, maxPieces = 16, maxSteps = 1 << 20;
+static constexpr int64_t minPieceSteps = 8, maxPieces = 16, maxSteps = 1 << 20;
 
 //===-- The division ------------------------------------------------------------------------===//
 
@@ -29,9 +29,9 @@ StreamDivision cuda::divideSteps(const WarpgroupPlan &plan, sym::Expr tiles, sym
   // Numbers of 32 bits: more steps are not divided.
   Expr few = name(Expr::min(steps, maxSteps), {0, maxSteps});
   Expr units = name(divided * few, {0, {}});
-  Expr most = name(
-      Expr::max(1, Expr::min(Expr::min(blocks, maxPieces * divided), units.floorDiv(minSteps))),
-      {1, PartialSums::maxBlocks});
+  Expr most = name(Expr::max(1, Expr::min(Expr::min(blocks, maxPieces * divided),
+                                          units.floorDiv(minPieceSteps))),
+                   {1, PartialSums::maxBlocks});
   Expr mostSteps = name(units.ceilDiv(most), {0, {}});
   // A tile's blocks have nothing of another tile where that takes no longer.
   Expr each = name(most.floorDiv(divided), {0, PartialSums::maxBlocks});
@@ -66,7 +66,7 @@ sym::Expr cuda::countUsefulBlocks(const WarpgroupPlan &plan, sym::Expr tiles, sy
                                   const sym::Assumptions &assumptions) {
   if (!mayDivideSteps(plan, steps, assumptions))
     return tiles;
-  sym::Expr pieces = sym::Expr::max(1, sym::Expr::min(maxPieces, steps.floorDiv(minSteps)));
+  sym::Expr pieces = sym::Expr::max(1, sym::Expr::min(maxPieces, steps.floorDiv(minPieceSteps)));
   return assumptions.simplify(tiles * pieces);
 }
 

@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Shared memory of a block that alignment and barriers take; and the most places of use.
-static constexpr int64_t overheadBytes = 2048, maxStages = 8;
+/// The most places of use.
+static constexpr int64_t maxStages = 8;
 /// Fewer queries are left to the path of all GPUs, whose blocks are smaller.
 static constexpr int64_t minQueries = 64;
 static constexpr int64_t maxDepth = 256;

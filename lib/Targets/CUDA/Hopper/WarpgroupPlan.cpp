@@ -12,9 +12,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Shared memory of a block that alignment and barriers take; and the most places of use in tensor
-/// memory's kernels.
-static constexpr int64_t overheadBytes = 2048, maxTensorStages = 8;
+/// The most places of use in tensor memory's kernels.
+static constexpr int64_t maxTensorStages = 8;
 /// Steps as which dividing a tile counts that is never to be divided.
 static constexpr int64_t never = 1 << 16;
 /// Products with less are left to the path of all GPUs.
@@ -32,7 +31,7 @@ static TargetAttr getTargetOf(kernel::FuncOp func, const WarpgroupPlan &plan) {
 }
 
 /// Places that there is room for.
-static int64_t countStages(const WarpgroupPlan &plan, TargetAttr target) {
+static int64_t countTileStages(const WarpgroupPlan &plan, TargetAttr target) {
   constexpr int64_t warps = WarpgroupPlan::consumers * (warpgroupSize / warpSize);
   constexpr int64_t exchange = warps * RowExchange::warpBytes;
   int64_t most = plan.inTensorMemory ? maxTensorStages : WgmmaScheduleAttr::maxStages;
@@ -156,7 +155,7 @@ LogicalResult cuda::verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
     return func.emitError("a cluster = ")
            << plan.cluster << ", whose blocks share an operand that does not come in boxes which "
            << "can be shared out";
-  int64_t most = countStages(plan, getTargetOf(func, plan));
+  int64_t most = countTileStages(plan, getTargetOf(func, plan));
   if (plan.stages > most)
     return func.emitError("stages = ")
            << plan.stages << ", of which shared memory has room for " << most;
@@ -327,7 +326,7 @@ static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func, const Warpgroup
       if (!isValid(plan, operands))
         continue;
       plan.sharing = estimateSharing(plan, target);
-      plan.stages = countStages(plan, target);
+      plan.stages = countTileStages(plan, target);
       plan.registers = chooseRegisters(plan, operands);
       int64_t cycles = estimate(plan, op, dims, operands, target).cycles;
       // More blocks gain nothing where memory is the limit, and without flags none are set to zero.

@@ -7,6 +7,9 @@
 
 namespace kiln::cuda {
 
+/// Shared memory of a block that alignment and barriers take.
+inline constexpr int64_t overheadBytes = 2048;
+
 /// An operand whose neighbours in memory are rows of a step, or steps of a row.
 struct WarpgroupOperand {
   bool alongRows;

@@ -6,8 +6,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Threads of a block where nothing asks for more.
-static constexpr int64_t usualThreads = 256;
 /// A row of fewer elements is one thread's, of more than the second number a block's.
 static constexpr int64_t minWarpRow = 16, maxWarpRow = 2048;
 /// Elements of a row that a thread takes at once, at most.

@@ -7,6 +7,9 @@
 
 namespace kiln::cuda {
 
+/// Threads of a block where nothing asks for more.
+inline constexpr int64_t usualThreads = 256;
+
 /// The dims of a map by the part they play.
 struct MapDims {
   explicit MapDims(kernel::MapOp map);

@@ -8,8 +8,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Threads of a block where there is something to do for them.
-static constexpr int64_t usualThreads = 256;
 /// Bytes of a tile of the widest elements: two accesses of 16 bytes for each thread.
 static constexpr int64_t tileBytes = 2 * usualThreads * vectorBytes;
 static constexpr int64_t maxTileElements = 4096, usualSide = 64, maxWrittenSide = 1024;

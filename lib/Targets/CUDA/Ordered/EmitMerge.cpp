@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-static constexpr int64_t usualThreads = 256, usualElements = 16;
+static constexpr int64_t mergeThreads = 256, mergeElements = 16;
 
 static int64_t getBlock(MergeScheduleAttr schedule) {
   return schedule.getThreads() * schedule.getElements();
@@ -42,7 +42,7 @@ FailureOr<KernelPlan> cuda::planMerge(kernel::FuncOp func) {
     return failure();
   StringRef reason = merge.getOf() == 1 ? "a block sorts a tile of a long row"
                                         : "a block finds its part of two runs that are merged";
-  auto schedule = MergeScheduleAttr::get(func.getContext(), usualThreads, usualElements);
+  auto schedule = MergeScheduleAttr::get(func.getContext(), mergeThreads, mergeElements);
   if (kernel::ScheduleAttrInterface given = func.getScheduleAttr()) {
     schedule = dyn_cast<MergeScheduleAttr>(given);
     if (!schedule)

@@ -10,7 +10,7 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 /// Elements of a piece that a thread has.
-static constexpr int64_t usualElements = 4;
+static constexpr int64_t scanElements = 4;
 /// The same where a block has a part of a line, as a rule one piece.
 static constexpr int64_t partElements = 16;
 /// Lines that are shorter than this are not cut.
@@ -20,7 +20,7 @@ static constexpr int64_t shortLine = 64;
 /// So many lines that go side by side occupy a multiprocessor with a thread each, which reads side
 /// by side.
 static constexpr int64_t manyLines = 32;
-static constexpr int64_t mostThreads = 256;
+static constexpr int64_t mostScanThreads = 256;
 
 static bool isLine(kernel::ScanOp scan, unsigned dim) { return dim != scan.getDim(); }
 
@@ -112,12 +112,12 @@ FailureOr<KernelPlan> cuda::planScan(kernel::FuncOp func) {
   if (!kernel::getAssumptions(&scan.getBody()).isLess(extent, longLine) &&
       codegen::estimate(sym::product(getLines(scan))) <
           resident * getTarget(scan).getBusyBlocks() / 2)
-    return plan(ScanScheduleAttr::get(func.getContext(), mostThreads, partElements, true),
+    return plan(ScanScheduleAttr::get(func.getContext(), mostScanThreads, partElements, true),
                 "lines are few and may be long, and their elements are combined in any groups");
   int64_t threads = warpSize;
-  while (threads < mostThreads && threads * usualElements < length)
+  while (threads < mostScanThreads && threads * scanElements < length)
     threads *= 2;
-  return plan(ScanScheduleAttr::get(func.getContext(), threads, usualElements, false),
+  return plan(ScanScheduleAttr::get(func.getContext(), threads, scanElements, false),
               "lines are long, and their elements are combined in any groups");
 }
 

@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-static constexpr int64_t usualThreads = 256, usualElements = 4;
+static constexpr int64_t scatterThreads = 256, scatterElements = 4;
 /// Every block looks at all later places: of more than this, places that take turns are faster.
 static constexpr int64_t maxPlaces = 1 << 16;
 
@@ -38,11 +38,12 @@ FailureOr<KernelPlan> cuda::planScatter(kernel::FuncOp func) {
              << schedule << ": each write depends on those before it";
     reason = givenReason;
   } else {
-    int64_t block = usualThreads * usualElements;
+    int64_t block = scatterThreads * scatterElements;
     int64_t ofBatch = std::clamp<int64_t>(
         static_cast<int64_t>(llvm::bit_ceil(static_cast<uint64_t>(codegen::estimate(batch)))), 4,
         block);
-    schedule = ScatterScheduleAttr::get(func.getContext(), usualThreads, block / ofBatch, ofBatch);
+    schedule =
+        ScatterScheduleAttr::get(func.getContext(), scatterThreads, block / ofBatch, ofBatch);
   }
   return KernelPlan{schedule,
                     places.ceilDiv(schedule.getPlaces()) * batch.ceilDiv(schedule.getBatch()),

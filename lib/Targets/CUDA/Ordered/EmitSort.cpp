@@ -22,10 +22,10 @@ using namespace kiln::cuda;
 static constexpr int64_t mostElements = 4096;
 /// Shorter rows are left to a thread each.
 static constexpr int64_t shortRow = 16;
-static constexpr int64_t mostThreads = 512;
+static constexpr int64_t mostSortThreads = 512;
 
 /// Elements of a row that a thread has in registers.
-static constexpr int64_t usualElements = 16;
+static constexpr int64_t sortElements = 16;
 
 /// The threads of a row in the results' memory, where no length is known to be short.
 static constexpr int64_t longThreads = 512;
@@ -89,9 +89,9 @@ FailureOr<KernelPlan> cuda::planSort(kernel::FuncOp func) {
   auto width = getWidth(sort);
   int64_t threads = longThreads;
   if (width && *width >= SortNetwork::leastPlaces)
-    threads = std::max(*width / usualElements, warpSize);
+    threads = std::max(*width / sortElements, warpSize);
   else if (width)
-    threads = std::clamp(*width / 2, warpSize, mostThreads);
+    threads = std::clamp(*width / 2, warpSize, mostSortThreads);
   return KernelPlan{SortScheduleAttr::get(func.getContext(), threads, places), rows, threads,
                     reason};
 }

@@ -11,7 +11,7 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 /// Also the alignment, of which LLVM's own idea is less for 64 bits.
-static unsigned getBytes(Type type) { return type.getIntOrFloatBitWidth() / 8; }
+static unsigned bytesOf(Type type) { return type.getIntOrFloatBitWidth() / 8; }
 
 /// Bits of a lane's number.
 static constexpr int64_t laneBits = 5;
@@ -29,7 +29,7 @@ SortNetwork::SortNetwork(DeviceFrame &frame, TypeRange types, int64_t perThread)
       numChunks(llvm::divideCeil(placeBits, bits)) {
   int64_t places = int64_t(1) << placeBits;
   for (Type type : types)
-    shared.push_back(frame.allocateShared((places + (places >> bits)) * getBytes(type)));
+    shared.push_back(frame.allocateShared((places + (places >> bits)) * bytesOf(type)));
 }
 
 Value SortNetwork::getPlace(int64_t i) {
@@ -141,12 +141,12 @@ void SortNetwork::changeLayout(int64_t from, int64_t to) {
   sync(ofWarp && !isBlockReading); // others have read what was here before
   for (auto [i, element] : llvm::enumerate(elements))
     for (auto [number, value] : llvm::enumerate(element))
-      LLVM::StoreOp::create(b, loc, value, address(number, from, i), getBytes(types[number]));
+      LLVM::StoreOp::create(b, loc, value, address(number, from, i), bytesOf(types[number]));
   sync(ofWarp);
   for (auto [i, element] : llvm::enumerate(elements))
     for (auto [number, value] : llvm::enumerate(element))
       value = LLVM::LoadOp::create(b, loc, types[number], address(number, to, i),
-                                   getBytes(types[number]));
+                                   bytesOf(types[number]));
   isBlockReading = !ofWarp;
 }
 
