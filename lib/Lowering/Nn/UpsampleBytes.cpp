@@ -46,8 +46,9 @@ static int64_t coveredWeights(const ByteAxis &axis, ByteFilter filter, int64_t i
                               MutableArrayRef<double> weights) {
   double center = axis.scale * (static_cast<double>(i) + 0.5), total = 0;
   double inverse = axis.scale >= 1 ? 1 / axis.scale : 1;
-  int64_t first = std::max(static_cast<int64_t>(center - support + 0.5), int64_t(0));
-  int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), axis.in);
+  double begin = center - support + 0.5, behind = center + support + 0.5; // towards zero, as ATen
+  int64_t first = std::max(static_cast<int64_t>(begin), int64_t(0));
+  int64_t end = std::min(static_cast<int64_t>(behind), axis.in);
   int64_t size = std::clamp(end - first, int64_t(0), static_cast<int64_t>(weights.size()));
   for (int64_t j = 0; j < size; ++j) {
     weights[j] = filter((static_cast<double>(j + first) - center + 0.5) * inverse);
