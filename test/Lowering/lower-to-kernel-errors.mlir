@@ -93,3 +93,12 @@ func.func @written_number() -> tensor<4xf32> {
   %0 = torch.call "aten.add_.Tensor"() args = [-1, 1, 1] {node = "add_", updates = array<i64>} : () -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// Training draws noise, which the call would have to count.
+func.func @rrelu(%x: tensor<4xf32>, %noise: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{cannot compile aten.rrelu_with_noise_functional.default: training}}
+  %0:2 = torch.call "aten.rrelu_with_noise_functional.default"(%x, %noise) args = [#sym.arg<0>, #sym.arg<1>, 1.000000e-01, 3.000000e-01, true, unit] {node = "rrelu"} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return %0#0 : tensor<4xf32>
+}

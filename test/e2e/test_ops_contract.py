@@ -260,6 +260,27 @@ def test_einsum(check_calls):
     )
 
 
+def test_trilinear(check_calls):
+    """A bilinear layer, dims of one operand alone, and none or all of them summed over."""
+    trilinear = torch.ops.aten._trilinear
+    check_calls(
+        lambda x, w, y: (
+            trilinear(x, w, y, [1, 3], [0], [1, 2], [2, 3]),
+            trilinear(x, w, y, [1, 3], [0], [1, 2], [0, 2, 3]),
+            trilinear(x, w, y, [1, 3], [0], [1, 2], []),
+            trilinear(x, w, y, [1, 3], [0], [1, 2], [0, 1, 2, 3]),
+            trilinear(x, x, x, [], [], [], [1]),
+        ),
+        (some(5, 3), some(4, 3, 6, seed=1), some(5, 6, seed=2)),
+        (some(1, 3), some(4, 3, 6, seed=1), some(1, 6, seed=2)),
+        (some(0, 3), some(4, 3, 6, seed=1), some(0, 6, seed=2)),
+        (some(3, 5).t(), some(6, 3, 4, seed=1).transpose(0, 2), some(6, 5, seed=2).t()),
+        **CLOSE,
+    )
+    numbers = [torch.arange(-10, 10).view(5, 4), torch.arange(24).view(2, 4, 3), torch.arange(15).view(5, 3)]
+    check_calls(lambda x, w, y: trilinear(x, w, y, [1, 3], [0], [1, 2], [2, 3]), tuple(numbers))
+
+
 def test_columns_of_an_image(check_calls):
     def unfold(x):
         return F.unfold(x, 3), F.unfold(x, (2, 3), dilation=2, padding=1, stride=(1, 2))

@@ -489,6 +489,7 @@ def gradients(g, x, w):
         A._prelu_kernel_backward(g, x, w),
         A.rrelu_with_noise_backward(g, x, inside, 0.1, 0.3, True, False),
         A.rrelu_with_noise_backward(g, x, inside, 0.1, 0.3, False, False),
+        *A.rrelu_with_noise_functional(x, inside, 0.1, 0.3),
     )
 
 

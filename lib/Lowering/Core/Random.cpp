@@ -437,6 +437,25 @@ static LogicalResult lowerAlphaDropout(Call &call, bool features) {
 }
 
 /// x, times a slope where it is not positive: drawn from [lower, upper), or their middle.
+/// Without training, the slope for negative numbers is the mean.
+static Value meanRrelu(Call &call, double lower, double upper) {
+  Value self = call.tensor(0);
+  return call.kernels.map(shapeOf(self), call.resultType(), [&](BodyBuilder &body) {
+    Element x = convert(body.broadcast(self), opmath(call.resultType()));
+    return select(x > x.constant(0), x, x * ((lower + upper) / 2));
+  });
+}
+
+/// The noise, which training alone draws, is a result.
+static LogicalResult lowerRreluWithNoise(Call &call) {
+  if (!isFloatResult(call))
+    return failure();
+  if (call.args.boolean("training"))
+    return call.refuse("training");
+  double lower = call.constantNumber("lower"), upper = call.constantNumber("upper");
+  return call.set({meanRrelu(call, lower, upper), call.tensor("noise")});
+}
+
 static LogicalResult lowerRrelu(Call &call) {
   double lower = call.constantNumber("lower"), upper = call.constantNumber("upper");
   Value self = call.tensor(0);
@@ -444,9 +463,7 @@ static LogicalResult lowerRrelu(Call &call) {
     return failure();
   Type wide = opmath(call.resultType());
   if (!call.args.boolean("training"))
-    return call.pointwise({self}, [&](BodyBuilder &, Elements x) {
-      return select(x[0] > x[0].constant(0), x[0], x[0] * ((lower + upper) / 2));
-    });
+    return call.set(meanRrelu(call, lower, upper));
   return drawn(call, [&](BodyBuilder &body, const Words &w) {
     Element x = convert(body.broadcast(self), wide);
     Element slope = convert(uniform(w, call.resultType()), wide) * (upper - lower) + lower;
@@ -508,6 +525,7 @@ void lowering::registerRandom(LoweringTable &table) {
   table.add("aten.feature_alpha_dropout.default",
             [](Call &call) { return lowerAlphaDropout(call, true); });
   table.add("aten.rrelu.default", lowerRrelu);
+  table.add("aten.rrelu_with_noise_functional.default", lowerRreluWithNoise);
   table.add("aten.multinomial.default", lowerMultinomial);
   table.add("aten.native_dropout.default", lowerNativeDropout);
   table.add("aten.native_dropout_backward.default", lowerNativeDropoutBackward);

@@ -251,13 +251,18 @@ LogicalResult Einsum::lower() {
   return call.set(result.tensor);
 }
 
+/// Operands are of one dtype, and of numbers.
+static bool isSupported(ArrayRef<Value> operands) {
+  Type type = elementType(operands.front());
+  return !isBool(type) &&
+         llvm::all_of(operands, [&](Value operand) { return elementType(operand) == type; });
+}
+
 static LogicalResult lowerEinsum(Call &call) {
   SmallVector<Value> operands = call.args.tensorList(1);
   if (operands.empty())
     return call.refuse("no operands");
-  Type type = elementType(operands.front());
-  if (isBool(type) ||
-      llvm::any_of(operands, [&](Value operand) { return elementType(operand) != type; }))
+  if (!isSupported(operands))
     return call.refuse("these dtypes");
   std::optional<Equation> equation = parse(call.args.string(0), operands);
   if (!equation)
@@ -265,6 +270,35 @@ static LogicalResult lowerEinsum(Call &call) {
   return Einsum(call, std::move(*equation)).lower();
 }
 
+/// What PyTorch makes of a bilinear layer: three operands, each without the result's dims that its
+/// `expand` names, are multiplied, and summed over dims.
+static LogicalResult lowerTrilinear(Call &call) {
+  constexpr size_t mostDims = 26;
+  SmallVector<Value> operands = {call.tensor(0), call.tensor(1), call.tensor(2)};
+  SmallVector<int64_t> summed = call.args.intList("sumdim");
+  size_t rank = rankOf(operands[0]) + call.args.intList("expand1").size();
+  if (!isSupported(operands) || rank > mostDims)
+    return call.refuse("these dtypes or ranks");
+  auto lettersWithout = [&](ArrayRef<int64_t> dims) {
+    std::string letters;
+    for (size_t dim = 0; dim < rank; ++dim)
+      if (!llvm::is_contained(dims, static_cast<int64_t>(dim)))
+        letters += static_cast<char>('a' + dim);
+    return letters;
+  };
+  Equation equation;
+  equation.output = lettersWithout(summed);
+  for (auto [operand, key] : llvm::zip_equal(operands, ArrayRef{"expand1", "expand2", "expand3"})) {
+    equation.terms.push_back({operand, lettersWithout(call.args.intList(key))});
+    if (equation.terms.back().letters.size() != static_cast<size_t>(rankOf(operand)))
+      return call.refuse("dims that do not fit the operands");
+  }
+  if (equation.output.size() + summed.size() != rank)
+    return call.refuse("dims that do not fit the operands");
+  return Einsum(call, std::move(equation)).lower();
+}
+
 void lowering::registerEinsum(LoweringTable &table) {
   table.add("aten.einsum.default", lowerEinsum);
+  table.add("aten._trilinear.default", lowerTrilinear);
 }

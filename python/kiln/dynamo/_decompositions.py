@@ -51,19 +51,6 @@ def _flash_attention_backward(
     return grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype)
 
 
-def _trilinear(
-    i1: Tensor, i2: Tensor, i3: Tensor, expand1: list[int], expand2: list[int], expand3: list[int], sumdim: list[int], unroll_dim: int = 1
-) -> Tensor:
-    """A product of three tensors, each with dims of size 1 put in, summed over dims of the result."""
-    factors = []
-    for factor, places in ((i1, expand1), (i2, expand2), (i3, expand3)):
-        for place in sorted(places):
-            factor = factor.unsqueeze(place)
-        factors.append(factor)
-    product = factors[0] * factors[1] * factors[2]
-    return product.sum(sumdim) if sumdim else product
-
-
 def _weight_norm_backward(grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """The gradients of v * (g / norm(v)), in the norms' dtype, which is float at least."""
     dims = [other for other in range(v.dim()) if other != dim]
@@ -133,7 +120,6 @@ def make_table() -> dict[Any, Callable[..., Any]]:
     table = {op: function for op, function in torch._decomp.decomposition_table.items() if str(op) not in known}
     own: dict[Any, Callable[..., Any]] = {
         _aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
-        _aten._trilinear.default: _trilinear,
         _aten._weight_norm_interface_backward.default: _weight_norm_backward,
         torch.ops.prims.fma.default: lambda x, y, z: x * y + z,
         _aten._neg_view.default: torch.neg,  # no graph that is compiled writes through a view
