@@ -21,3 +21,14 @@ func.func @causal(%x: tensor<1x2x5x8xf32>, %y: tensor<1x2x5x8xf32>, %z: tensor<1
   %0 = torch.call "aten.scaled_dot_product_attention.default"(%x, %y, %z) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, unit, 0.0, true, unit, false] {node = "causal"} : (tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x2x5x8xf32>
   return %0 : tensor<1x2x5x8xf32>
 }
+
+// -----
+
+// A form of GPUs: what only training uses is not computed.
+// CHECK-LABEL: func.func @efficient(
+// CHECK: kernel.attention batch [1, 2] m <5> n <5> d <8> dv <8> scale 0.35355339059327373 causal perm [0, 2, 1, 3]
+// CHECK: kernel.read %arg1
+func.func @efficient(%x: tensor<1x2x5x8xf32>, %bias: tensor<1x2x5x5xf32>) -> tensor<1x2x5x8xf32> {
+  %0:4 = torch.call "aten._scaled_dot_product_efficient_attention.default"(%x, %bias) args = [#sym.arg<0>, #sym.arg<0>, #sym.arg<0>, #sym.arg<1>, true, 0.0, true, unit] {node = "efficient"} : (tensor<1x2x5x8xf32>, tensor<1x2x5x5xf32>) -> (tensor<1x2x5x8xf32>, tensor<1x2x5xf32>, tensor<i64>, tensor<i64>)
+  return %0#0 : tensor<1x2x5x8xf32>
+}

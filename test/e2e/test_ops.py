@@ -258,6 +258,7 @@ def losses():
         (with_(torch.dist, p=INF), a, b),
         (F.pairwise_distance, a, b),
         (torch.cdist, a, rand(6, 5)),
+        (torch.ops.aten._euclidean_dist, a, rand(6, 5)),
         (with_(torch.cdist, p=1.0), rand(2, 3, 5), rand(2, 4, 5)),
     ]
     for how in ("none", "mean", "sum"):

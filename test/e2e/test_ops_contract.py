@@ -598,6 +598,39 @@ def test_attention_with_mask(check_calls):
     check_calls(function, (q, k, v, mask, some(2, 4, 19, 19, seed=5)), **CLOSE)
 
 
+class DeviceAttention(torch.nn.Module):
+    """The forms that decompositions choose on GPUs, of which the CPU has only shapes."""
+
+    def forward(self, q, k, v, bias):
+        aten = torch.ops.aten
+        return (
+            aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True)[0],
+            aten._scaled_dot_product_flash_attention(q, k, v, scale=0.5)[0],
+            aten._scaled_dot_product_efficient_attention(q, k, v, bias, False)[0],
+            aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, True)[0],
+            aten._scaled_dot_product_cudnn_attention(q, k, v, bias, False)[0],
+            aten._scaled_dot_product_fused_attention_overrideable(q, k, v, bias)[0],
+            aten._scaled_dot_product_attention_math(q, k, v, bias)[0],
+        )
+
+
+@pytest.mark.parametrize("dtype,tolerance", [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)], ids=str)
+def test_attention_of_devices(compile_model, dtype, tolerance):
+    def inputs(batch):
+        shapes = [(batch, 3, 5, 16), (batch, 3, 7, 16), (batch, 3, 7, 16), (batch, 3, 5, 7)]
+        return tuple(some(*shape, seed=i).to(dtype) for i, shape in enumerate(shapes))
+
+    # PyTorch does not save these with lengths that only a run knows.
+    compiled = compile_model(DeviceAttention(), inputs(2), 4 * ({0: torch.export.Dim("batch")},))
+    for batch in (2, 1, 5):
+        q, k, v, bias = inputs(batch)
+        attend = lambda mask=None, q=q, k=k, v=v, **options: F.scaled_dot_product_attention(q, k, v, mask, **options)
+        causal, biased = attend(is_causal=True), attend(bias)
+        expected = causal, attend(scale=0.5), biased, causal, biased, biased, biased
+        for actual, want in zip(compiled.model.run([q, k, v, bias]), expected, strict=True):
+            torch.testing.assert_close(actual, want, rtol=tolerance, atol=tolerance)
+
+
 def test_attention_with_a_computed_mask(check_calls):
     """Keys up to the query, alone and with what else may hide one or show another."""
 

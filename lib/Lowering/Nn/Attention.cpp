@@ -144,40 +144,40 @@ static Value lowerAttention(Call &call, const Attention &a) {
   return call.kernels.permute(result, perm); // a swap is its own inverse
 }
 
+/// The forms that decompositions choose for a device have more results, which only training uses: logarithms of sums, weights, the
+/// state of a generator.
 static LogicalResult lowerScaledDotProduct(Call &call) {
-  if (call.args.number("dropout_p") != 0)
+  auto find = [&](StringRef key) {
+    return call.args.has(key) ? call.args.optTensor(key) : Value();
+  };
+  if (call.args.number("dropout_p") != 0 || find("dropout_mask"))
     return call.refuse("dropout in training mode");
+  for (unsigned i = 1; i < call.numResults(); ++i)
+    if (!call.isUnused(i))
+      return call.refuse("a result that only training uses");
+  Value mask = find("attn_mask"), bias = find("attn_bias");
+  bool isForAll = call.args.has("enable_gqa");
   Attention a{call.tensor(0),
               call.tensor(1),
               call.tensor(2),
-              call.args.optTensor("attn_mask"),
+              mask ? mask : bias,
               call.args.optNumber("scale"),
               call.args.boolean("is_causal"),
-              call.args.has("enable_gqa") && call.args.boolean("enable_gqa")};
-  if (a.mask && a.causal)
+              !isForAll || call.args.boolean("enable_gqa")};
+  if (isForAll && a.mask && a.causal)
     return call.refuse("both a mask and is_causal");
-  Value result = lowerAttention(call, a);
-  return result ? call.set(result) : failure();
-}
-
-/// The decomposed form for CPU: also the logarithm of the sums, which only training uses.
-static LogicalResult lowerFlashForCpu(Call &call) {
-  if (call.args.number("dropout_p") != 0)
-    return call.refuse("dropout in training mode");
-  if (!call.isUnused(1))
-    return call.refuse("the logsumexp result");
-  Attention a{call.tensor(0),
-              call.tensor(1),
-              call.tensor(2),
-              call.args.optTensor("attn_mask"),
-              call.args.optNumber("scale"),
-              call.args.boolean("is_causal"),
-              /*grouped=*/true};
-  Value result = lowerAttention(call, a);
-  return result ? call.set({result, Value()}) : failure();
+  SmallVector<Value> results(call.numResults());
+  results[0] = lowerAttention(call, a);
+  return results[0] ? call.set(results) : failure();
 }
 
 void lowering::registerAttention(LoweringTable &table) {
-  table.add("aten.scaled_dot_product_attention.default", lowerScaledDotProduct);
-  table.add("aten._scaled_dot_product_flash_attention_for_cpu.default", lowerFlashForCpu);
+  table.add({"aten.scaled_dot_product_attention.default",
+             "aten._scaled_dot_product_attention_math.default",
+             "aten._scaled_dot_product_flash_attention_for_cpu.default",
+             "aten._scaled_dot_product_flash_attention.default",
+             "aten._scaled_dot_product_efficient_attention.default",
+             "aten._scaled_dot_product_cudnn_attention.default",
+             "aten._scaled_dot_product_fused_attention_overrideable.default"},
+            lowerScaledDotProduct);
 }

@@ -124,7 +124,7 @@ static Element distanceOf(BodyBuilder &body, Expr features, Type type, double p,
 /// Between all rows: [B…, P, M] and [B…, R, M] give [B…, P, R].
 static LogicalResult lowerCdist(Call &call) {
   Value a = call.tensor(0), b = call.tensor(1);
-  double p = call.args.number("p");
+  double p = call.args.has("p") ? call.args.number("p") : 2;
   Exprs as = shapeOf(a), bs = shapeOf(b);
   Type type = elementType(a);
   if (as.size() < 2 || bs.size() < 2 || p < 0 || !isFloat(type) || elementType(b) != type ||
@@ -249,7 +249,8 @@ void lowering::registerDistance(LoweringTable &table) {
   table.add("aten.cosine_similarity.default", lowerCosineSimilarity);
   table.add("aten.dist.default", lowerDist);
   table.add("aten.pairwise_distance.default", lowerPairwiseDistance);
-  table.add({"aten.cdist.default", "aten._cdist_forward.default"}, lowerCdist);
+  table.add({"aten.cdist.default", "aten._cdist_forward.default", "aten._euclidean_dist.default"},
+            lowerCdist);
   table.add({"aten.pdist.default", "aten._pdist_forward.default"}, lowerPdist);
   table.add("aten.renorm.default", lowerRenorm);
   table.add("aten.embedding_renorm.default", lowerEmbeddingRenorm);
