@@ -90,3 +90,15 @@ module attributes {sym.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}}} {
     return %0 : tensor<2x5x4xf32>
   }
 }
+
+// -----
+
+// Sums in f32 are the result as they are.
+// CHECK-LABEL: func.func @out_dtype(
+// CHECK: kernel.contract batch [] m [4] n [5] k [8]
+// CHECK: ^bb0(%[[SUM:.*]]: f32):
+// CHECK-NEXT: kernel.yield %[[SUM]] : f32
+func.func @out_dtype(%x: tensor<4x8xbf16>, %y: tensor<8x5xbf16>) -> tensor<4x5xf32> {
+  %0 = torch.call "aten.mm.dtype"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, #sym.dtype<f32>] {node = "mm"} : (tensor<4x8xbf16>, tensor<8x5xbf16>) -> tensor<4x5xf32>
+  return %0 : tensor<4x5xf32>
+}

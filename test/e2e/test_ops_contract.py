@@ -202,6 +202,34 @@ def test_addmm(check_calls):
     check_calls(function, (some(9, 6), some(9, 7), some(7, 6)), **CLOSE)
 
 
+class Widened(torch.nn.Module):
+    """Products whose sums are not rounded, which PyTorch has on GPUs alone."""
+
+    def forward(self, x, y, c):
+        return (
+            torch.mm(x, y, out_dtype=torch.float32),
+            torch.bmm(x[None], y[None], out_dtype=torch.float32),
+            torch.addmm(c, x, y, out_dtype=torch.float32, beta=0.5, alpha=2),
+            torch.addmm(c.to(x.dtype), x, y, out_dtype=torch.float32),
+            torch.mm(x.float(), y.float(), out_dtype=torch.float32),
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_out_dtype(compile_model, dtype):
+    def inputs(rows):
+        return some(rows, 40).to(dtype), some(7, 40, seed=1).to(dtype).t(), some(rows, 7, seed=2)
+
+    rows = torch.export.Dim("rows", min=2)
+    compiled = compile_model(Widened(), inputs(5), ({0: rows}, None, {0: rows}))
+    for count in (5, 2, 19):
+        x, y, c = inputs(count)
+        exact = x.double() @ y.double()
+        expected = exact, exact[None], c * 0.5 + exact * 2, c.to(dtype) + exact, exact
+        for actual, want in zip(compiled.model.run([x, y, c]), expected, strict=True):
+            torch.testing.assert_close(actual, want.float(), rtol=1e-5, atol=1e-5)
+
+
 def test_einsum(check_calls):
     """Transposed, broadcast, diagonal, summed over in one operand, with an ellipsis, without an output, of one and of three operands."""
     check_calls(

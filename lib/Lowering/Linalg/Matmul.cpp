@@ -155,10 +155,20 @@ private:
 } // namespace
 
 static LogicalResult lowerAddProduct(Call &call) {
-  if (!sameType({call.tensor(1), call.tensor(0)}))
+  Value self = call.tensor(0);
+  if (!sameType({call.tensor(1), self}) && elementType(self) != call.resultType())
     return call.refuse("these dtypes");
   Value result = product(call, call.tensor(1), call.tensor(2), call.resultType(), AddScaled(call));
   return result ? call.set(result) : failure();
+}
+
+/// Products of half precision may be asked for in f32: their sums are not rounded.
+static LogicalResult lowerWithDtype(Call &call) {
+  bool adds = call.args.has("beta");
+  Type from = elementType(call.tensor(adds ? 1 : 0)), to = call.resultType();
+  if (from != to && !(to.isF32() && (from.isF16() || from.isBF16())))
+    return call.refuse("these dtypes");
+  return adds ? lowerAddProduct(call) : lowerMatmul(call);
 }
 
 /// The product is summed over the batch, which is one more k dim.
@@ -216,6 +226,7 @@ void lowering::registerMatmul(LoweringTable &table) {
              "aten.dot.default", "aten.linalg_matmul.default"},
             lowerMatmul);
   table.add({"aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default"}, lowerAddProduct);
+  table.add({"aten.mm.dtype", "aten.bmm.dtype", "aten.addmm.dtype"}, lowerWithDtype);
   table.add("aten.addbmm.default", lowerAddbmm);
   table.add("aten._int_mm.default", lowerIntMm);
   table.add({"aten.outer.default", "aten.ger.default"}, lowerOuter);
