@@ -120,7 +120,7 @@ def parse(text):
 
 
 def disassemble(cubin):
-    # Without the analysis of data flow, which names targets of jumps that go through a stack, as those of older GPUs.
+    # The analysis of data flow is left out: it names targets of jumps that go through a stack, as those of older GPUs.
     process = subprocess.run([find_nvdisasm(), "-c", "--no-dataflow", str(cubin)], capture_output=True, text=True)
     if process.returncode:
         raise ValueError(f"{cubin}: nvdisasm: {process.stderr.strip()[-500:]}")

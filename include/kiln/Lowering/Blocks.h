@@ -8,7 +8,7 @@
 
 namespace kiln::lowering {
 
-/// Of types that a tensor is quantized to.
+/// A type that a tensor is quantized to.
 inline bool isQuantized(mlir::Type type) { return isInt(type) || isFloat8(type); }
 
 /// The blocks that a tensor is cut into.

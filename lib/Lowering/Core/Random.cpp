@@ -437,7 +437,7 @@ static LogicalResult lowerAlphaDropout(Call &call, bool features) {
 }
 
 /// x, times a slope where it is not positive: drawn from [lower, upper), or their middle.
-/// Without training, the slope for negative numbers is the mean.
+/// The slope for negative numbers is the mean outside of training.
 static Value meanRrelu(Call &call, double lower, double upper) {
   Value self = call.tensor(0);
   return call.kernels.map(shapeOf(self), call.resultType(), [&](BodyBuilder &body) {

@@ -270,7 +270,7 @@ static LogicalResult lowerEinsum(Call &call) {
   return Einsum(call, std::move(*equation)).lower();
 }
 
-/// What PyTorch makes of a bilinear layer: three operands, each without the result's dims that its
+/// The product that PyTorch makes of a bilinear layer: three operands, each without the result's dims that its
 /// `expand` names, are multiplied, and summed over dims.
 static LogicalResult lowerTrilinear(Call &call) {
   constexpr size_t mostDims = 26;
