@@ -156,7 +156,7 @@ static LogicalResult lowerScaledDotProduct(Call &call) {
     if (!call.isUnused(i))
       return call.refuse("a result that only training uses");
   Value mask = find("attn_mask"), bias = find("attn_bias");
-  bool isForAll = call.args.has("enable_gqa");
+  bool isForAll = call.args.has("enable_gqa"); // the forms for one device take groups as they are
   Attention a{call.tensor(0),
               call.tensor(1),
               call.tensor(2),

@@ -103,7 +103,7 @@ static Element round(Element x) {
   return convert(roundEven(convert(x, opmath(x.type()))), x.type());
 }
 
-/// PyTorch has no division of a number: it multiplies the reciprocalScale.
+/// PyTorch has no division of a number: it multiplies the reciprocal.
 static Element reciprocalScale(Element x) {
   return convert(1.0 / convert(x, opmath(x.type())), x.type());
 }

@@ -17,7 +17,7 @@ using kernel::ReadOp;
 /// Offsets of a tile's rows are 32-bit displacements.
 static constexpr int64_t maxDisplacement = int64_t(1) << 28;
 
-/// Elements of a window's copy for one step of its outermost sym::Expr::dim.
+/// Elements of a window's copy for one step of its outermost dim.
 static constexpr int64_t maxWindowElements = int64_t(1) << 24;
 
 static int64_t bytesOf(Type type) {

@@ -11,7 +11,7 @@ using namespace kiln::cpu;
 static constexpr int64_t maxStep = 4096;
 
 /// x and y with x*a + y*b == 1, for coprime a, b > 0. With a stride or dilation of one, the other
-/// sym::Expr::dim is bound to 0.
+/// dim is bound to 0.
 static std::pair<int64_t, int64_t> bezout(int64_t a, int64_t b) {
   if (b == 1)
     return {0, 1};
@@ -36,8 +36,8 @@ public:
 
   SmallVector<std::optional<StageAxis>> windows;
 
-  /// Fails if some sym::Expr::dim occurs in two ways. An expression with more than one window, such as the
-  /// element of an image whose height and width are one sym::Expr::dim, has those that others tell of; where
+  /// Fails if some dim occurs in two ways. An expression with more than one window, such as the
+  /// element of an image whose height and width are one dim, has those that others tell of; where
   /// there are none, the larger of its coefficients belong together.
   bool find(ArrayRef<Access> accesses) {
     SmallVector<sym::Expr> several;
@@ -65,7 +65,7 @@ private:
     return dims;
   }
 
-  /// The constant that `expr` has sym::Expr::dim `i` times; 0 if there is none.
+  /// The constant that `expr` has dim `i` times; 0 if there is none.
   static int64_t coefficientOf(sym::Expr expr, unsigned i) {
     std::optional<sym::Linear> linear = sym::splitLinear(expr, sym::Expr::dim(i));
     return linear ? linear->coefficient.constant().value_or(0) : 0;

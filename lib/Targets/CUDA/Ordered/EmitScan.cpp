@@ -182,12 +182,6 @@ public:
 private:
   using State = SmallVector<Value>;
 
-  static int64_t getBytes(Type type) {
-    if (auto complex = dyn_cast<ComplexType>(type))
-      return 2 * getBytes(complex.getElementType());
-    return std::max(8u, type.getIntOrFloatBitWidth()) / 8;
-  }
-
   State combine(ValueRange before, ValueRange after) {
     codegen::BodyEmitter::Scope scope(combiner);
     for (auto [i, value] : llvm::enumerate(before)) {

@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-static int64_t getBytes(Type type) {
+int64_t cuda::getBytes(Type type) {
   if (auto complex = dyn_cast<ComplexType>(type))
     return 2 * getBytes(complex.getElementType());
   return std::max(8u, type.getIntOrFloatBitWidth()) / 8;

@@ -7,6 +7,9 @@
 
 namespace kiln::cuda {
 
+/// Bytes of an element in memory: a bool takes one, a complex number those of two.
+int64_t getBytes(mlir::Type type);
+
 /// States of blocks that go on where others end, in the run's workspace (decoupled look-back:
 /// Merrill and Garland, 2016). Neighbouring blocks have the parts of a line, of which 32 are a
 /// *group*. A block first says what its own part comes to. Then it looks at the parts in front of
