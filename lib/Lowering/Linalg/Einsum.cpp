@@ -288,7 +288,8 @@ static LogicalResult lowerTrilinear(Call &call) {
   };
   Equation equation;
   equation.output = lettersWithout(summed);
-  for (auto [operand, key] : llvm::zip_equal(operands, ArrayRef{"expand1", "expand2", "expand3"})) {
+  constexpr std::array<StringLiteral, 3> expands = {"expand1", "expand2", "expand3"};
+  for (auto [operand, key] : llvm::zip_equal(operands, expands)) {
     equation.terms.push_back({operand, lettersWithout(call.args.intList(key))});
     if (equation.terms.back().letters.size() != static_cast<size_t>(rankOf(operand)))
       return call.refuse("dims that do not fit the operands");
