@@ -127,6 +127,7 @@ static void initializeTarget() {
     InitializeAllTargets();
     InitializeAllTargetMCs();
     InitializeAllAsmPrinters();
+    InitializeAllAsmParsers();
   });
 }
 

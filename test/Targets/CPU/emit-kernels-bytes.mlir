@@ -1,12 +1,11 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v3},kernel.func(cpu-choose-schedule),cpu-emit-kernels)' | FileCheck %s
 
-// Four steps in an iteration, each added to the sum before the next one: LLVM does not see additions, which it would
-// put in another order.
+// Four steps in an iteration. A product and its addition to the sum are one piece of text: LLVM would put these in
+// another order.
 // CHECK-LABEL: llvm.func @product(
 // CHECK: %{{.*}}:12 = scf.for %{{.*}} step %c4_i64{{.*}} iter_args(%[[SUM:[a-z0-9]+]] =
-// CHECK: %[[PRODUCT:.*]] = llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
-// CHECK: %[[NEXT:.*]] = arith.addi %[[SUM]], %[[PRODUCT]] : vector<8xi32>
-// CHECK: llvm.inline_asm "", "=v,0" %[[NEXT]] : (vector<8xi32>) -> vector<8xi32>
+// CHECK: %[[BOTH:.*]] = llvm.inline_asm "vpmaddwd $4, $3, $1\0A\09vpaddd $1, $0, $0", "=v,=&v,0,v,v" %[[SUM]], %{{.*}}, %{{.*}} : (vector<8xi32>, vector<16xi16>, vector<16xi16>) -> !llvm.struct<(vector<8xi32>, vector<8xi32>)>
+// CHECK: llvm.extractvalue %[[BOTH]][0]
 // CHECK-COUNT-47: llvm.inline_asm
 // CHECK-NOT: llvm.inline_asm
 // CHECK: scf.yield
@@ -26,10 +25,8 @@ kernel.func @product(%x: tensor<12x64xi32>, %w: tensor<1x64x16xi16>) -> tensor<1
 
 // Sums of two products that fit in 16 bits.
 // CHECK-LABEL: llvm.func @narrow(
-// CHECK: %[[TWO:.*]] = llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"(%[[BYTES:.*]], %[[WEIGHTS:.*]]) : (vector<32xi8>, vector<32xi8>) -> vector<16xi16>
-// CHECK: %[[FOUR:.*]] = llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"(%[[TWO]], %{{.*}})
-// CHECK: %[[NEXT:.*]] = arith.addi %{{.*}}, %[[FOUR]] : vector<8xi32>
-// CHECK: llvm.inline_asm "", "=v,0" %[[NEXT]] : (vector<8xi32>) -> vector<8xi32>
+// CHECK: llvm.store %{{.*}}, %[[ONES:.*]] : vector<16xi16>, !llvm.ptr
+// CHECK: llvm.inline_asm operand_attrs = [{}, {}, {}, {elementtype = vector<16xi16>}] "vpmaddubsw $4, $3, $1\0A\09vpmaddwd $5, $1, $1\0A\09vpaddd $1, $0, $0", "=v,=&v,0,v,v,*m" %{{.*}}, %{{.*}}, %{{.*}}, %[[ONES]] :
 kernel.func @narrow(%x: tensor<12x32xi32>, %w: tensor<1x32x16xi32>) -> tensor<12x16xi32> {
   %y = kernel.contract batch [] m [12] n [16] k [32] panel 16 bytes 4 narrow lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<12x32xi32> -> i32

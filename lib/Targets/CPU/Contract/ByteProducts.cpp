@@ -49,8 +49,7 @@ public:
     Value evenRight =
         arith::ShRSIOp::create(b, loc, arith::ShLIOp::create(b, loc, right, eight), eight);
     Value oddRight = arith::ShRSIOp::create(b, loc, right, eight);
-    Value even = multiplyHalves(evenLeft, evenRight), odd = multiplyHalves(oddLeft, oddRight);
-    return keepOrder(arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, sum, even), odd));
+    return addHalves(oddLeft, oddRight, addHalves(evenLeft, evenRight, sum));
   }
 
   /// vpmaddubsw: the sums of two products in 16 bits.
@@ -74,15 +73,20 @@ public:
     return multiplyHalves(halves, one);
   }
 
-  Value addHalves(Value halves, Value sum) {
-    return keepOrder(arith::AddIOp::create(b, loc, sum, sumHalves(halves)));
+  Value addNarrow(Value a, Value x, Value sum) {
+    Type halves = getHalves();
+    if (!halves)
+      return {};
+    auto ones = DenseElementsAttr::get(cast<ShapedType>(halves), b.getI16IntegerAttr(1));
+    return addProducts("vpmaddubsw $4, $3, $1\n\tvpmaddwd $5, $1, $1", a, x, sum,
+                       frame.constantMemory(ones), halves);
   }
 
   Value emitHalves(Value a, Value x, Value sum) {
     if (Type halves = getHalves()) {
       Value left = LLVM::BitcastOp::create(b, loc, halves, a),
             right = LLVM::BitcastOp::create(b, loc, halves, x);
-      return keepOrder(arith::AddIOp::create(b, loc, sum, multiplyHalves(left, right)));
+      return addHalves(left, right, sum);
     }
     for (int64_t half = 0; half < 2; ++half) {
       auto widen = [&](Value value) -> Value {
@@ -106,13 +110,33 @@ public:
   }
 
 private:
-  /// Hides from LLVM that a sum is one: it would add products of several steps first, which leaves too few
-  /// registers for the accumulators.
-  Value keepOrder(Value sum) {
-    return LLVM::InlineAsmOp::create(b, loc, type, sum, "", "=v,0", /*has_side_effects=*/false,
-                                     /*is_align_stack=*/false, LLVM::TailCallKind::None,
-                                     LLVM::AsmDialectAttr(), ArrayAttr())
-        .getResult(0);
+  Value addHalves(Value left, Value right, Value sum) {
+    return addProducts("vpmaddwd $4, $3, $1", left, right, sum);
+  }
+
+  /// One piece of text multiplies $3 with $4 into $1, and adds these products up: LLVM would multiply for several
+  /// steps first, which leaves too few registers for the accumulators, and move these from one to another. $5 is
+  /// memory that holds `inMemory`.
+  Value addProducts(const std::string &multiply, Value left, Value right, Value sum,
+                    Value memory = {}, Type inMemory = {}) {
+    SmallVector<Value> operands{sum, left, right};
+    std::string constraints = "=v,=&v,0,v,v";
+    ArrayAttr attributes;
+    if (memory) {
+      SmallVector<Attribute> all(operands.size(), b.getDictionaryAttr({}));
+      NamedAttribute element = b.getNamedAttr("elementtype", TypeAttr::get(inMemory));
+      all.push_back(b.getDictionaryAttr(element));
+      attributes = b.getArrayAttr(all);
+      operands.push_back(memory);
+      constraints += ",*m";
+    }
+    Type results = LLVM::LLVMStructType::getLiteral(b.getContext(), {type, type});
+    Value both = LLVM::InlineAsmOp::create(
+                     b, loc, results, operands, multiply + "\n\tvpaddd $1, $0, $0", constraints,
+                     /*has_side_effects=*/false, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                     LLVM::AsmDialectAttr(), attributes)
+                     .getResult(0);
+    return LLVM::ExtractValueOp::create(b, loc, both, 0);
   }
 
   /// The type of operands of vpmaddwd; null if it has none for this many lanes.
@@ -156,8 +180,8 @@ Value cpu::multiplyAddBytes(KernelFrame &frame, Value a, Value x, Value sum, boo
   Emitter emitter(frame, sum.getType());
   if (Value dot = emitter.emitDot(a, x, sum))
     return dot;
-  if (Value halves = isNarrow ? emitter.emitNarrow(a, x) : Value())
-    return emitter.addHalves(halves, sum);
+  if (Value next = isNarrow ? emitter.addNarrow(a, x, sum) : Value())
+    return next;
   if (Value pairs = emitter.emitPairs(a, x, sum))
     return pairs;
   return emitter.emitBytes(a, x, sum);
