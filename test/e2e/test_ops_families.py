@@ -94,6 +94,10 @@ def orders(x, q):
         *torch.histogram(x, 4),
         *torch.histogram(x, torch.tensor([-1.0, 0.0, 0.5, 2.0]), density=True),
         torch.histogramdd(x[:, :2], [3, 2]).hist,
+        # What a decomposition makes of it.
+        *torch.ops.aten._histogramdd_bin_edges(x[:, :2], [3, 2]),
+        torch.ops.aten._histogramdd_from_bin_cts(x[:, :2], [3, 2], weight=x[:, 2], density=True),
+        torch.ops.aten._histogramdd_from_bin_tensors(x[:, :2], [torch.tensor([-1.0, 0.0, 2.0])] * 2),
     )
 
 

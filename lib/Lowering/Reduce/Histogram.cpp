@@ -187,7 +187,11 @@ static LogicalResult lowerHistogram(Call &call) {
   return call.set({countInBoxes(call, *p, edges, call.args.boolean("density")), edges});
 }
 
-static LogicalResult lowerHistogramdd(Call &call) {
+namespace {
+enum class Parts : uint8_t { All, Counts, Edges };
+}
+
+static LogicalResult lowerHistogramdd(Call &call, Parts parts) {
   Value self = call.tensor(0);
   if (rankOf(self) < 2)
     return call.refuse("needs points");
@@ -196,7 +200,8 @@ static LogicalResult lowerHistogramdd(Call &call) {
   if (!p)
     return call.refuse("these dtypes, or points of unknown dimension");
   SmallVector<Value> edges;
-  if (call.args.schema()->name.ends_with("TensorList_bins")) {
+  if (const torch::OpSchema &schema = *call.args.schema();
+      schema.arguments[schema.indexOf("bins")].type.base == torch::BaseType::Tensor) {
     edges = call.args.tensorList("bins");
   } else {
     SmallVector<int64_t> bins = call.ints("bins", *d);
@@ -216,8 +221,11 @@ static LogicalResult lowerHistogramdd(Call &call) {
   }
   if (static_cast<int64_t>(edges.size()) != *d)
     return call.refuse("as many edges as dimensions are needed");
-  SmallVector<Value> results = {countInBoxes(call, *p, edges, call.args.boolean("density"))};
-  llvm::append_range(results, edges);
+  SmallVector<Value> results;
+  if (parts != Parts::Edges)
+    results.push_back(countInBoxes(call, *p, edges, call.args.boolean("density")));
+  if (parts != Parts::Counts)
+    llvm::append_range(results, edges);
   return call.numResults() == results.size() ? call.set(results) : call.refuse("these results");
 }
 
@@ -225,7 +233,14 @@ void lowering::registerHistogram(LoweringTable &table) {
   table.add("aten.bincount.default", lowerBincount);
   table.add("aten.one_hot.default", lowerOneHot);
   table.add({"aten.histogram.bin_ct", "aten.histogram.bins_tensor"}, lowerHistogram);
+  auto multi = [](Parts parts) {
+    return [parts](Call &call) { return lowerHistogramdd(call, parts); };
+  };
   table.add(
       {"aten.histogramdd.default", "aten.histogramdd.int_bins", "aten.histogramdd.TensorList_bins"},
-      lowerHistogramdd);
+      multi(Parts::All));
+  table.add(
+      {"aten._histogramdd_from_bin_cts.default", "aten._histogramdd_from_bin_tensors.default"},
+      multi(Parts::Counts));
+  table.add("aten._histogramdd_bin_edges.default", multi(Parts::Edges));
 }
