@@ -205,7 +205,7 @@ typedef struct kiln_profile_event {
   int64_t begin, end;
   int64_t tasks; /* of a step: its tasks or blocks; of a slice: those that the thread did */
   /* Of a step: the bytes that it has to move at least, those of the model's weights among them, and
-   * its floating-point operations; -1: not known. */
+   * its floating-point operations, or in products of integers those on these; -1: not known. */
   int64_t bytes, weight_bytes, flops;
 } kiln_profile_event;
 

@@ -132,6 +132,22 @@ def test_costs(stack):
         raise AssertionError("no kernel computes the first product")
 
 
+class Bytes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.ones(64, 32, dtype=torch.int8))
+
+    def forward(self, x):
+        return torch._int_mm(x, self.weight)
+
+
+def test_costs_of_bytes(tmp_path):
+    """Operations on integers count in products, however many of them an instruction does."""
+    archive = export(Bytes(), (torch.ones(20, 64, dtype=torch.int8),), tmp_path / "bytes.pt2")
+    (product,) = (kernel for kernel in read_report(compile_report(archive, tmp_path))["kernels"] if kernel["op"] == "contract")
+    assert product["flops"] == 2 * 20 * 64 * 32, product
+
+
 def test_memory(stack):
     """Buffers lie in the arena while they live, and no two at the same place and time; weights add up."""
     report = read_report(stack[2])

@@ -1,5 +1,5 @@
-// Counts the bytes and the floating-point operations of a kernel from the maps of its reads and the
-// ops in its regions.
+// Counts the bytes and the operations of a kernel from the maps of its reads and the ops in its
+// regions.
 #include "kiln/Dialect/Kernel/Costs.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/Groups.h"
@@ -151,10 +151,11 @@ void CostCounter::visit(Region &region, ArrayRef<sym::Expr> extents,
     visit(op, extents, times);
 }
 
+/// A multiplication and an addition for each step of the sum, of which an element may hold several.
 void CostCounter::addContract(ContractOp contract) {
   Type type = contract.getLhs().front().getTerminator()->getOperand(0).getType();
-  if (isFloating(type))
-    addFlops(sym::product(root.getExtents()), isa<ComplexType>(type) ? 8 : 2);
+  addFlops(sym::product(root.getExtents()),
+           isa<ComplexType>(type) ? 8 : 2 * contract.getBytes().value_or(1));
 }
 
 /// A multiplication and an addition for each point, channel and feature of a tile.

@@ -7,8 +7,9 @@
 namespace kiln::kernel {
 
 struct KernelCosts {
-  /// Operations on floating-point numbers: each of arithmetic and of mathematics is one, a complex
-  /// product six. A value is counted once for each combination of the dims that it depends on.
+  /// Operations on floating-point numbers, each of arithmetic and of mathematics one, a complex
+  /// product six; in contracts also those on integers. A value is counted once for each combination
+  /// of the dims that it depends on.
   sym::Expr flops;
   /// The bytes that have to be moved at least, by operand, then by result: what is read of each
   /// operand, every element once, and all of each result. Invalid where they have no expression.
