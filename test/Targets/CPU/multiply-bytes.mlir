@@ -142,6 +142,94 @@ func.func @zero_points(%q: tensor<5x64xi8>) -> tensor<5x24xf32> {
 
 // -----
 
+// Zero points that are zero, but may be replaced, are checked where the scales are read: the weights alone make their groups.
+// CHECK-LABEL: func.func @checked
+// CHECK: %[[WEIGHTS:.*]] = kernel.constant "w"
+// CHECK: kernel.map {
+// CHECK: kernel.map {
+// CHECK: kernel.read %[[WEIGHTS]]
+// CHECK-NOT: kernel.expect
+// CHECK: } : tensor<24x16xi32>
+// CHECK: %[[SCALES:.*]] = kernel.map {
+// CHECK-NOT: kernel.read %[[WEIGHTS]]
+// CHECK: %[[HOLDS:.*]] = arith.cmpi eq
+// CHECK: kernel.expect %{{.*}} if %[[HOLDS]], "weights with zero points other than 0" : f32
+// CHECK: } : tensor<24xf32>
+// CHECK: kernel.contract batch [] m [5] n [24] k [16] bytes 4 lhs {
+// CHECK: kernel.read %[[SCALES]] (d0, d1, d2) -> (d1)
+func.func @checked(%q: tensor<5x64xui8>) -> tensor<5x24xf32> {
+  %w = kernel.constant "w" dense<1> : tensor<24x64xi8> : tensor<24x64xi8>
+  %scales = kernel.constant "s" dense<0.5> : tensor<24xf32> : tensor<24xf32>
+  %zeros = kernel.constant "z" dense<0> : tensor<24xi64> : tensor<24xi64>
+  %x = kernel.map {
+    %0 = kernel.read %q (d0, d1) -> (d0, d1) : tensor<5x64xui8> -> i8
+    %1 = arith.uitofp %0 : i8 to f32
+    kernel.yield %1 : f32
+  } : tensor<5x64xf32>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<24x64xi8> -> i8
+    %1 = kernel.read %zeros (d0, d1) -> (d0) : tensor<24xi64> -> i64
+    %2 = arith.extsi %0 : i8 to i64
+    %3 = arith.subi %2, %1 : i64
+    %4 = arith.sitofp %3 : i64 to f32
+    %5 = kernel.read %scales (d0, d1) -> (d0) : tensor<24xf32> -> f32
+    %6 = arith.mulf %4, %5 : f32
+    kernel.yield %6 : f32
+  } : tensor<24x64xf32>
+  %z = kernel.contract batch [] m [5] n [24] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x64xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<24x64xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<5x24xf32>
+  return %z : tensor<5x24xf32>
+}
+
+// -----
+
+// Without scales, zero is subtracted.
+// CHECK-LABEL: func.func @checked_integers
+// CHECK: } : tensor<5x24xi32>
+// CHECK: %[[ZEROS:.*]] = kernel.map {
+// CHECK: kernel.expect %c0_i32 if %{{.*}}, "weights with zero points other than 0" : i32
+// CHECK: } : tensor<24xi32>
+// CHECK: kernel.contract batch [] m [5] n [24] k [5] bytes 4 lhs {
+// CHECK: %[[NONE:.*]] = kernel.read %[[ZEROS]] (d0, d1, d2) -> (d1)
+// CHECK: arith.subi %{{.*}}, %[[NONE]]
+func.func @checked_integers(%q: tensor<5x18xui8>) -> tensor<5x24xi32> {
+  %w = kernel.constant "w" dense<1> : tensor<18x24xi8> : tensor<18x24xi8>
+  %zeros = kernel.constant "z" dense<0> : tensor<24xi32> : tensor<24xi32>
+  %x = kernel.map {
+    %0 = kernel.read %q (d0, d1) -> (d0, d1) : tensor<5x18xui8> -> i8
+    %1 = arith.extui %0 : i8 to i32
+    kernel.yield %1 : i32
+  } : tensor<5x18xi32>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<18x24xi8> -> i8
+    %1 = arith.extsi %0 : i8 to i32
+    %2 = kernel.read %zeros (d0, d1) -> (d1) : tensor<24xi32> -> i32
+    %3 = arith.subi %1, %2 : i32
+    kernel.yield %3 : i32
+  } : tensor<18x24xi32>
+  %z = kernel.contract batch [] m [5] n [24] k [18] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x18xi32> -> i32
+    kernel.yield %0 : i32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d2, d1) : tensor<18x24xi32> -> i32
+    kernel.yield %0 : i32
+  } epilogue {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<5x24xi32>
+  return %z : tensor<5x24xi32>
+}
+
+// -----
+
 // What is clamped to 128 is narrow, also when it has been pooled and where padding is its zero point; so are four steps
 // without VNNI.
 // CHECK-LABEL: func.func @narrow

@@ -155,8 +155,7 @@ bool Dequantized::areParametersFree(unsigned begin, unsigned end) const {
                          .wasInterrupted() == false;
 }
 
-std::pair<Value, Value> Dequantized::cloneParameters(OpBuilder &builder, ArrayRef<Expr> at,
-                                                     unsigned numDims) const {
+IRMapping Dequantized::cloneAt(OpBuilder &builder, ArrayRef<Expr> at, unsigned numDims) const {
   IRMapping mapping;
   Location loc = ReadOp(bits).getLoc();
   mapping.map(ReadOp(bits).getResult(),
@@ -166,9 +165,15 @@ std::pair<Value, Value> Dequantized::cloneParameters(OpBuilder &builder, ArrayRe
   substitution.targetDims = numDims;
   substitution.dims.assign(at.begin(), at.end());
   cloneBody(builder, MapOp(map).getBody().front(), substitution, mapping);
+  return mapping;
+}
+
+std::pair<Value, Value> Dequantized::cloneParameters(OpBuilder &builder, ArrayRef<Expr> at,
+                                                     unsigned numDims) const {
+  IRMapping mapping = cloneAt(builder, at, numDims);
   auto get = [&](Value value) { return value ? mapping.lookup(value) : Value(); };
   Value none = get(zero);
   if (none)
-    none = widen(builder, loc, none, isZeroUnsigned);
+    none = widen(builder, ReadOp(bits).getLoc(), none, isZeroUnsigned);
   return {get(scale), none};
 }

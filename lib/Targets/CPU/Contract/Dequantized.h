@@ -4,6 +4,7 @@
 
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace kiln::cpu {
 
@@ -24,12 +25,15 @@ struct Dequantized {
   llvm::SmallVector<sym::Expr> index; // of the bits, over the contract's dims
 
   mlir::Value tensor() const { return kernel::ReadOp(bits).getTensor(); }
-  /// Weights are checked to have no zero points before they are used.
-  bool isChecked() const { return zero != nullptr; }
+  /// Zero points that may be replaced when the model runs.
+  bool hasZeros() const { return zero != nullptr; }
   /// The number that makes bits unsigned when it is added.
   int64_t offset() const { return isUnsigned ? 0 : 128; }
   /// Scale and zero point do not change along the contract's dims [begin, end).
   bool areParametersFree(unsigned begin, unsigned end) const;
+  /// Copies of the map's values for its element `at`, over `numDims` dims, as if its bits were zero.
+  mlir::IRMapping cloneAt(mlir::OpBuilder &builder, llvm::ArrayRef<sym::Expr> at,
+                          unsigned numDims) const;
   /// Scale and zero point (as i32) of the map's element `at`, over `numDims` dims; null as above.
   std::pair<mlir::Value, mlir::Value>
   cloneParameters(mlir::OpBuilder &builder, llvm::ArrayRef<sym::Expr> at, unsigned numDims) const;

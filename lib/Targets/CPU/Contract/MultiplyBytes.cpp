@@ -86,8 +86,7 @@ static bool isMaskFine(const Product &product, unsigned dim) {
 /// Chooses the dim that is cut into groups: the longest one that both operands have as it is.
 static bool chooseGroups(Product &product) {
   SmallVector<Expr> extents = product.contract.getExtents();
-  SmallVector<Expr> shape = sym::getShape(
-      product.rhs.isChecked() ? Value(product.rhs.map.getResult(0)) : product.rhs.tensor());
+  SmallVector<Expr> shape = sym::getShape(product.rhs.tensor());
   int64_t best = 0;
   for (unsigned dim = product.firstK(); dim < extents.size(); ++dim) {
     std::optional<int64_t> extent = extents[dim].constant();
@@ -180,11 +179,12 @@ public:
     int64_t steps = product.groupSteps;
     Value left = makeGroups(kernels, product.lhs.tensor(), product.lhsDim, steps,
                             static_cast<unsigned>(32 / steps), product.lhsOffset() != 0);
-    weights = product.rhs.isChecked() ? makeCheckedWeights() : product.rhs.tensor();
-    Value right = makeGroups(kernels, weights, product.rhsDim, steps, 8, false);
+    Value right = makeGroups(kernels, product.rhs.tensor(), product.rhsDim, steps, 8, false);
     bool corrects = product.lhs.zero || product.lhs.zeroNumber + product.lhsOffset() != 0;
     if (corrects)
       sums = makeWeightSums();
+    if (product.rhs.hasZeros())
+      checked = makeCheckedParameters();
     SmallVector<Expr> k(contract.getK().getSizes());
     Expr &cut = k[product.groupDim - product.firstK()];
     cut = cut.ceilDiv(steps);
@@ -208,25 +208,36 @@ private:
     return ReadOp::create(builder, tensor, map, ValueRange(), mask, other);
   }
 
-  /// The weights, whose zero points may be replaced when the model runs: by zero alone.
-  Value makeCheckedWeights() {
-    MapOp map = product.rhs.map;
-    Type type = elementType(product.rhs.tensor());
-    return kernels.map(sym::getShape(map.getResult(0)), type, [&](BodyBuilder &body) {
-      IRMapping mapping;
-      DimSubstitution substitution;
-      substitution.sourceDims = substitution.targetDims = body.numDims();
-      substitution.dims = body.ownDims();
-      cloneBody(builder, map.getBody().front(), substitution, mapping);
-      Value zero = mapping.lookup(product.rhs.zero),
-            bits = mapping.lookup(ReadOp(product.rhs.bits).getResult());
+  /// The scale of each column or, without scales, zero, once its zero point is seen to be zero: it may be replaced when
+  /// the model runs. Weights, if they were checked instead, would have to be stored as they are besides.
+  Value makeCheckedParameters() {
+    const Dequantized &rhs = product.rhs;
+    Type type = rhs.scale ? rhs.scale.getType() : builder.getI32Type();
+    return kernels.map(contract.getN().getSizes(), type, [&](BodyBuilder &body) {
+      Exprs dims = columnDims(body), at;
+      for (Expr expr : rhs.place)
+        at.push_back(expr.substituteDims(dims));
+      IRMapping mapping = rhs.cloneAt(builder, at, body.numDims());
+      Value zero = mapping.lookup(rhs.zero);
       Value none = arith::ConstantOp::create(builder, builder.getZeroAttr(zero.getType()));
       Value holds = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, zero, none);
-      Value checked = ExpectOp::create(
-          builder, bits, holds, builder.getStringAttr("weights with zero points other than 0"),
-          IntegerAttr());
-      return Element(builder, checked, type);
+      Value value = rhs.scale ? mapping.lookup(rhs.scale) : body.constant(type, 0).value();
+      auto message = builder.getStringAttr("weights with zero points other than 0");
+      value = ExpectOp::create(builder, value, holds, message, IntegerAttr());
+      // A fold depends on what it reads.
+      for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*builder.getBlock())))
+        if (op.use_empty() && &op != value.getDefiningOp())
+          rewriter.eraseOp(&op);
+      return Element(builder, value, type);
     });
+  }
+
+  /// The contract's dims at a column, which is the body's element.
+  Exprs columnDims(BodyBuilder &body) const {
+    Exprs dims(product.firstN(), Expr(0));
+    llvm::append_range(dims, body.ownDims());
+    dims.resize(product.numDims(), Expr(0));
+    return dims;
   }
 
   /// The sum of each column's weights; times the left operand's zero point, if that is a number.
@@ -239,7 +250,7 @@ private:
         Exprs index;
         for (Expr expr : product.rhs.index)
           index.push_back(expr.substituteDims(dims));
-        return convert(inner.read(weights, index), i32);
+        return convert(inner.read(product.rhs.tensor(), index), i32);
       });
       return product.lhs.zero ? sum
                               : sum * sum.constant(product.lhs.zeroNumber + product.lhsOffset());
@@ -272,10 +283,17 @@ private:
         product.lhs.cloneParameters(builder, product.lhs.place, product.numDims());
     auto [rightScale, none] =
         product.rhs.cloneParameters(builder, product.rhs.place, product.numDims());
+    SmallVector<Expr> columns;
+    for (unsigned dim = product.firstN(); dim < product.firstK(); ++dim)
+      columns.push_back(Expr::dim(dim));
+    if (checked) {
+      Value parameters = createRead(checked, columns, {}, {});
+      if (rightScale)
+        rightScale = parameters;
+      else
+        sum = arith::SubIOp::create(builder, sum, parameters);
+    }
     if (sums) {
-      SmallVector<Expr> columns;
-      for (unsigned dim = product.firstN(); dim < product.firstK(); ++dim)
-        columns.push_back(Expr::dim(dim));
       Value correction = createRead(sums, columns, {}, {});
       if (zero) {
         Value offset = arith::ConstantIntOp::create(builder, i32, product.lhsOffset());
@@ -303,8 +321,8 @@ private:
   IRRewriter &rewriter;
   ImplicitLocOpBuilder builder;
   KernelBuilder kernels;
-  Value weights;
-  Value sums; // null: nothing to correct
+  Value sums;    // null: nothing to correct
+  Value checked; // null: no zero points
 };
 
 struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
@@ -321,8 +339,6 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
       std::optional<Dequantized> rhs = Dequantized::get(contract.getRhs());
       if (!lhs || !rhs || columnsAreBatch(contract))
         return;
-      if (rhs->isChecked())
-        rhs->index = rhs->place;
       Product product{contract, *lhs, *rhs, !hasBytes && isNarrow(*lhs)};
       if (!hasBytes && !product.isNarrow)
         product.groupSteps = 2;
