@@ -35,6 +35,44 @@ def test_products(compile_model, rows):
     compiled.check((torch.randn(rows, 40), torch.randn(2, 3, 9, 11)), 1e-4, 1e-4)
 
 
+class SmallWeights(torch.nn.Module):
+    """Weights of eight bits with a scale for each column, of four bits with scales and zero points for groups, and unsigned ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("bytes", torch.randint(-128, 128, (40, 256), dtype=torch.int8))
+        self.register_buffer("fours", torch.randint(-8, 8, (72, 512), dtype=torch.int8))
+        self.register_buffer("small", torch.randint(0, 16, (24, 256), dtype=torch.uint8))
+        self.register_buffer("scales", torch.rand(72, 16, 1).bfloat16() / 64)
+        self.register_buffer("zeros", torch.randint(-8, 8, (72, 16, 1), dtype=torch.int8))
+
+    def forward(self, x):
+        groups = self.fours.view(72, 16, 32).bfloat16() - self.zeros.bfloat16()
+        return (
+            F.linear(x[:, :256], self.bytes.bfloat16()) * self.scales[:40, 0, 0],
+            F.linear(x, (groups * self.scales).view(72, 512)),
+            F.linear(x[:, 256:].float(), (self.small.float() - 8) * 0.25),
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_small_weights(compile_model, rows, tmp_path):
+    """Few rows read weights in their own bits, and once in the library."""
+    torch.manual_seed(rows)
+    module, x = SmallWeights(), torch.randn(rows, 512).bfloat16()
+    compiled = compile_model(module, (x,), options=EMULATED)
+    compiled.check((x,), 2e-2, 6e-2)
+    text = run_tool("aot-compile", compiled.archive, *EMULATED, "--emit=wrapper", "-o", "-").stdout
+    stored = re.findall(r"wrapper.constant .*at \d+ .* tensor<([\dx]+i\w+)>", text)
+    assert sorted(stored) == ["24x32xi32", "40x256xi8", "72x16x1xi8", "72x64xi32"], stored
+    assert len(re.findall("schedule = #cuda.dot<.*vector = 16", text)) == 3
+    module.fours = torch.randint(-8, 8, (72, 512), dtype=torch.int8)
+    compiled.model.set_constant("fours", module.fours)
+    compiled.check((x,), 2e-2, 6e-2)
+    if PTXAS:
+        assert_assembles(compiled.archive, tmp_path)
+
+
 class Narrow(torch.nn.Module):
     """Products of few elements with many steps, which blocks share: with an epilogue, in other orders, of integers, a convolution."""
 

@@ -34,6 +34,10 @@ public:
       : Target("cuda", std::move(host)), architectures(std::move(architectures)),
         ptxas(options.ptxas), tune(options.tune), tf32(options.tf32) {}
 
+  void buildRewriteProducts(OpPassManager &pm) const override {
+    pm.addPass(createCudaKeepSmallWeights());
+  }
+
   void buildPrepareKernels(OpPassManager &pm) const override {
     pm.addPass(createCudaSetTarget({tune}));
     // Before what divides and packs products, and after fusion into operands.

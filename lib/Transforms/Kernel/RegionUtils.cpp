@@ -224,6 +224,42 @@ void kernel::inlineRead(RewriterBase &rewriter, ReadOp read, MapOp producer) {
   rewriter.replaceOp(read, value);
 }
 
+ReadOp kernel::findComputedRead(Region &region) {
+  for (ReadOp read : region.getOps<ReadOp>())
+    if (auto map = read.getTensor().getDefiningOp<MapOp>(); map && isa<FloatType>(read.getType()) &&
+                                                            map->getNumResults() == 1 &&
+                                                            !read.getMask() && canInline(read, map))
+      return read;
+  return {};
+}
+
+llvm::SetVector<Operation *> kernel::inlineComputedReads(RewriterBase &rewriter, Region &region) {
+  llvm::SetVector<Operation *> maps;
+  while (ReadOp read = findComputedRead(region)) {
+    auto map = read.getTensor().getDefiningOp<MapOp>();
+    maps.insert(map);
+    inlineRead(rewriter, read, map);
+  }
+  return maps;
+}
+
+void kernel::eraseUnused(RewriterBase &rewriter, llvm::SetVector<Operation *> ops) {
+  auto erase = [&](Operation *op) {
+    bool isUnused = op->use_empty();
+    if (isUnused)
+      rewriter.eraseOp(op);
+    return isUnused;
+  };
+  while (ops.remove_if(erase)) {
+  }
+}
+
+void kernel::eraseUnused(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
 sym::IndexMap kernel::identityMap(unsigned rank, unsigned numDims) {
   sym::IndexMap map = sym::IndexMap::identity(rank);
   map.numDims = numDims;
@@ -382,6 +418,25 @@ SmallVector<Value> kernel::getReadTensors(Operation *op) {
       tensors.insert(read.getTensor());
   });
   return tensors.takeVector();
+}
+
+SmallVector<Value> kernel::readTensors(Region &region) {
+  SmallVector<Value> tensors;
+  region.walk([&](ReadOp read) { tensors.push_back(read.getTensor()); });
+  return tensors;
+}
+
+bool kernel::isKnownConstant(Value tensor) {
+  Operation *op = tensor.getDefiningOp();
+  return (isa_and_nonnull<ConstantOp>(op) && !op->hasAttr(mutatedAttrName)) ||
+         (isa_and_nonnull<MapOp>(op) && llvm::all_of(getReadTensors(op), isKnownConstant));
+}
+
+std::optional<ConstantBytes> kernel::getReadConstant(ReadOp read) {
+  auto constant = read.getTensor().getDefiningOp<ConstantOp>();
+  if (!constant || constant->hasAttr(mutatedAttrName) || !hasConstantBytes(constant.getValue()))
+    return std::nullopt;
+  return getConstantBytes(constant.getValue());
 }
 
 FuncOp kernel::createKernel(OpBuilder &builder, Operation *root, ArrayRef<Value> operands,

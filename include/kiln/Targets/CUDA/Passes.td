@@ -17,6 +17,18 @@ def CudaSetTarget : Pass<"cuda-set-target", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::cuda::CUDADialect"];
 }
 
+def CudaKeepSmallWeights : Pass<"cuda-keep-small-weights", "::mlir::ModuleOp"> {
+  let summary = "Widen weights of small integers where few rows are multiplied with them";
+  let description = [{
+    A product of few rows, such as a decoder's step, waits for its weights to come from memory. Constant weights of
+    eight bits that it has as floats, by scales and zero points of columns or of groups of steps, become the right
+    operand's region; those of four bits are packed, eight in a word. Constants are folded next, which would make
+    floats of them. What rounds them to bf16 or f16 on the way to a sum in f32 goes away then.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def CudaExpandAttention : Pass<"cuda-expand-attention", "::mlir::ModuleOp"> {
   let summary = "Make products of attention with too many features for a block";
   let description = [{

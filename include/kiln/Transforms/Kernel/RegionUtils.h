@@ -15,8 +15,10 @@
 #ifndef KILN_TRANSFORMS_KERNEL_REGIONUTILS_H
 #define KILN_TRANSFORMS_KERNEL_REGIONUTILS_H
 
+#include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace kiln::kernel {
 
@@ -55,6 +57,20 @@ bool canInline(ReadOp read, MapOp producer);
 /// Replaces `read`, a read of a result of `producer`, by a clone of the producer's body.
 void inlineRead(mlir::RewriterBase &rewriter, ReadOp read, MapOp producer);
 
+/// A read, in `region`, of floats that a map computes and that may take the map's place; null: there is none.
+ReadOp findComputedRead(mlir::Region &region);
+
+/// Puts maps in place of the reads of floats in `region` that they compute, and returns them, each before those that it
+/// reads.
+llvm::SetVector<mlir::Operation *> inlineComputedReads(mlir::RewriterBase &rewriter,
+                                                       mlir::Region &region);
+
+/// Erases those of `ops` whose results nobody uses. One may be all that uses another.
+void eraseUnused(mlir::RewriterBase &rewriter, llvm::SetVector<mlir::Operation *> ops);
+
+/// Erases ops of `block` whose results nobody uses.
+void eraseUnused(mlir::Block &block);
+
 /// Lets all that reads a view read its tensor. A view of which nothing else is made is erased.
 void foldReads(mlir::RewriterBase &rewriter, MapOp view);
 
@@ -92,6 +108,15 @@ llvm::SmallVector<mlir::Operation *> getStructuredOps(mlir::Block &block);
 
 /// The tensors from outside that an op's regions read, each once, in order of first use.
 llvm::SmallVector<mlir::Value> getReadTensors(mlir::Operation *op);
+
+/// The tensors that `region` reads, once for each read.
+llvm::SmallVector<mlir::Value> readTensors(mlir::Region &region);
+
+/// Constants, and maps of nothing but constants, are known before the program runs.
+bool isKnownConstant(mlir::Value tensor);
+
+/// The bytes of the constant that is read; nothing if it is none, or one that the program writes to.
+std::optional<ConstantBytes> getReadConstant(ReadOp read);
 
 /// A `kernel.func` named after the kind of `root` and `number`, with a copy of it; `operands` are
 /// the tensors it reads (`getReadTensors`).

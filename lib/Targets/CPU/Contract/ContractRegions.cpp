@@ -8,19 +8,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-bool cpu::isKnownConstant(Value tensor) {
-  Operation *op = tensor.getDefiningOp();
-  return (isa_and_nonnull<ConstantOp>(op) && !op->hasAttr(mutatedAttrName)) ||
-         (isa_and_nonnull<MapOp>(op) && llvm::all_of(getReadTensors(op), isKnownConstant));
-}
-
-std::optional<ConstantBytes> cpu::getReadConstant(ReadOp read) {
-  auto constant = read.getTensor().getDefiningOp<ConstantOp>();
-  if (!constant || constant->hasAttr(mutatedAttrName) || !hasConstantBytes(constant.getValue()))
-    return std::nullopt;
-  return getConstantBytes(constant.getValue());
-}
-
 bool cpu::isReadOfZeros(Value value) {
   while (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp, arith::ExtFOp, arith::ExtSIOp,
                          arith::ExtUIOp, arith::TruncIOp>(value.getDefiningOp()))
@@ -37,12 +24,6 @@ cpu::LayoutAttr cpu::getLayout(ContractOp contract) {
                          OperandPlace::Planned, 0);
 }
 
-SmallVector<Value> cpu::readTensors(Region &region) {
-  SmallVector<Value> tensors;
-  region.walk([&](ReadOp read) { tensors.push_back(read.getTensor()); });
-  return tensors;
-}
-
 bool cpu::usesDim(Region &region, unsigned dim) {
   return region
       .walk([&](Operation *op) {
@@ -53,10 +34,4 @@ bool cpu::usesDim(Region &region, unsigned dim) {
         return uses ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
-}
-
-void cpu::eraseUnused(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
 }

@@ -8,23 +8,11 @@
 
 namespace kiln::cpu {
 
-/// Constants, and maps of nothing but constants, are known before the program runs.
-bool isKnownConstant(mlir::Value tensor);
-
-/// The bytes of the constant that is read; nothing if it is none, or one that the program writes to.
-std::optional<kernel::ConstantBytes> getReadConstant(kernel::ReadOp read);
-
-/// `value` is read of such a constant, and perhaps converted, and all of its bytes are zero.
+/// `value` is read of a constant that the program does not write to, and perhaps converted, and all of its bytes are zero.
 bool isReadOfZeros(mlir::Value value);
-
-/// The tensors that `region` reads, once for each read.
-llvm::SmallVector<mlir::Value> readTensors(mlir::Region &region);
 
 /// An index map of `region` uses dim `dim`.
 bool usesDim(mlir::Region &region, unsigned dim);
-
-/// Erases ops of `block` whose results nobody uses.
-void eraseUnused(mlir::Block &block);
 
 /// The layout that `contract` is given; all is planned if it has none.
 LayoutAttr getLayout(kernel::ContractOp contract);

@@ -1,10 +1,8 @@
 // cpu-keep-small-weights: weights that are small integers are widened where they are multiplied.
-#include "CPU/Contract/ContractRegions.h"
 #include "CPU/Contract/MultiplyGroups.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace kiln::cpu {
 #define GEN_PASS_DEF_CPUKEEPSMALLWEIGHTS
@@ -15,16 +13,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-/// A read, in `region`, of floats that a map computes; null: there is none.
-static ReadOp findComputed(Region &region) {
-  for (ReadOp read : region.getOps<ReadOp>())
-    if (auto map = read.getTensor().getDefiningOp<MapOp>(); map && isa<FloatType>(read.getType()) &&
-                                                            map->getNumResults() == 1 &&
-                                                            !read.getMask() && canInline(read, map))
-      return read;
-  return {};
-}
-
 namespace {
 
 struct KeepSmallWeights : kiln::cpu::impl::CpuKeepSmallWeightsBase<KeepSmallWeights> {
@@ -33,36 +21,23 @@ struct KeepSmallWeights : kiln::cpu::impl::CpuKeepSmallWeightsBase<KeepSmallWeig
   void runOnOperation() override {
     SmallVector<ContractOp> contracts;
     getOperation()->walk([&](ContractOp contract) {
-      if (!contract.getPanel() && findComputed(contract.getRhs()))
+      if (!contract.getPanel() && findComputedRead(contract.getRhs()))
         contracts.push_back(contract);
     });
     IRRewriter rewriter(&getContext());
     for (ContractOp contract : contracts)
       keep(contract, rewriter);
-    // A map may be all that uses another.
-    auto eraseUnused = [&](Operation *map) {
-      bool isUnused = map->use_empty();
-      if (isUnused)
-        rewriter.eraseOp(map);
-      return isUnused;
-    };
-    while (maps.remove_if(eraseUnused)) {
-    }
+    eraseUnused(rewriter, std::move(maps));
   }
 
 private:
   /// Tries it with a copy.
   void keep(ContractOp contract, IRRewriter &rewriter) {
-    if (!llvm::all_of(cpu::readTensors(contract.getRhs()), cpu::isKnownConstant))
+    if (!llvm::all_of(readTensors(contract.getRhs()), isKnownConstant))
       return;
     rewriter.setInsertionPoint(contract);
     auto copy = cast<ContractOp>(rewriter.clone(*contract));
-    llvm::SetVector<Operation *> inlined;
-    while (ReadOp read = findComputed(copy.getRhs())) {
-      auto map = read.getTensor().getDefiningOp<MapOp>();
-      inlined.insert(map);
-      inlineRead(rewriter, read, map);
-    }
+    llvm::SetVector<Operation *> inlined = inlineComputedReads(rewriter, copy.getRhs());
     const char *reason;
     std::optional<cpu::SmallWeights> weights = cpu::SmallWeights::get(copy, reason);
     if (!weights) {
@@ -73,7 +48,7 @@ private:
     emitRemark(RemarkKind::Done, contract, getArgument(), "Kept",
                [&] { return RemarkText{"weights of small integers widened where multiplied"}; });
     rewriter.replaceOp(contract, copy);
-    if (auto read = findComputed(copy.getLhs()))
+    if (auto read = findComputedRead(copy.getLhs()))
       maps.insert(read.getTensor().getDefiningOp());
     cpu::multiplyGroups(copy, *weights, rewriter);
     maps.insert(inlined.begin(), inlined.end());

@@ -3,6 +3,7 @@
 #include "CPU/Contract/ContractStaging.h"
 #include "kiln/Targets/CPU/Candidates.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;

@@ -116,7 +116,7 @@ static const char *whyNot(Product &product) {
   if (!(sum.isF32() || (sum.isInteger(32) && !hasScale)))
     return "it is not summed in f32 or i32";
   if (!isa_and_nonnull<ConstantOp>(product.rhs.tensor().getDefiningOp()) ||
-      !cpu::isKnownConstant(product.rhs.tensor()))
+      !isKnownConstant(product.rhs.tensor()))
     return "the right operand's bytes are not a constant";
   if (product.rhs.isUnsigned || product.rhs.read.getMask() || !hasNoZeroPoints(product.rhs))
     return "the right operand's bytes are not signed, or have zero points";
@@ -213,7 +213,7 @@ private:
   Value makeCheckedParameters() {
     const Dequantized &rhs = product.rhs;
     Type type = rhs.scale ? rhs.scale.getType() : builder.getI32Type();
-    return kernels.map(contract.getN().getSizes(), type, [&](BodyBuilder &body) {
+    Value result = kernels.map(contract.getN().getSizes(), type, [&](BodyBuilder &body) {
       Exprs dims = columnDims(body), at;
       for (Expr expr : rhs.place)
         at.push_back(expr.substituteDims(dims));
@@ -224,12 +224,11 @@ private:
       Value value = rhs.scale ? mapping.lookup(rhs.scale) : body.constant(type, 0).value();
       auto message = builder.getStringAttr("weights with zero points other than 0");
       value = ExpectOp::create(builder, value, holds, message, IntegerAttr());
-      // A fold depends on what it reads.
-      for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*builder.getBlock())))
-        if (op.use_empty() && &op != value.getDefiningOp())
-          rewriter.eraseOp(&op);
       return Element(builder, value, type);
     });
+    // What a fold reads it depends on.
+    eraseUnused(result.getDefiningOp<MapOp>().getBody().front());
+    return result;
   }
 
   /// The contract's dims at a column, which is the body's element.

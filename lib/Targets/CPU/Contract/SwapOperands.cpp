@@ -53,7 +53,7 @@ bool cpu::isSwapPlanned(ContractOp contract, const codegen::CPUInfo &target) {
   // Columns that do not fill half of a vector; a constant is packed, and read by the vector.
   Type sum = contract.getEpilogue().getArgument(0).getType();
   return 2 * *columns <= target.lanes(sum) && rows.value_or(0) >= manyRows && isDense(contract) &&
-         !llvm::all_of(cpu::readTensors(contract.getRhs()), cpu::isKnownConstant);
+         !llvm::all_of(readTensors(contract.getRhs()), isKnownConstant);
 }
 
 namespace {

@@ -75,8 +75,8 @@ std::optional<Convolution> Convolution::get(kernel::ContractOp contract, const c
   if (contract.getPerm() || contract.getPanel() || contract.getPart() ||
       contract->hasAttr(layoutAttrName))
     return fail("its operands or its result have a layout of their own");
-  SmallVector<Value> weights = readTensors(contract.getRhs());
-  if (weights.empty() || !llvm::all_of(weights, isKnownConstant))
+  SmallVector<Value> weights = kernel::readTensors(contract.getRhs());
+  if (weights.empty() || !llvm::all_of(weights, kernel::isKnownConstant))
     return fail("its weights are not constants");
   for (const codegen::Access &access : codegen::collectAccesses(contract.getLhs()))
     if (codegen::Walk walk = codegen::classify(access.expr, sym::Expr::dim(result.channels));

@@ -134,22 +134,37 @@ static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, un
   return {*plan, step, "the largest blocks of which enough fill a GPU"};
 }
 
-/// A lane reads 16 bytes of the right operand at a time, and what it has converted of the left one
+/// Bits of `read` for a step along `dim`, if neighbours are side by side: an element has one step, or several that are
+/// small integers.
+static std::optional<int64_t> getStepBits(kernel::ReadOp read, sym::Expr dim,
+                                          const sym::Assumptions &assumptions) {
+  auto type = cast<RankedTensorType>(read.getTensor().getType());
+  Type storage = codegen::getStorageType(type.getElementType());
+  if (!read.getValues().empty() || !storage.isIntOrFloat())
+    return std::nullopt;
+  sym::Expr offset = sym::linearize(read.getMap().getResults(), sym::getShape(type));
+  int64_t bits = storage.getIntOrFloatBitWidth();
+  for (int64_t steps = 1; steps <= bits / 4; steps *= 2) {
+    sym::Expr sparse = assumptions.simplify(offset.substitute(
+        [&](sym::Expr leaf) { return leaf == dim ? std::optional(dim * steps) : std::nullopt; }));
+    if (codegen::classify(sparse, dim) == codegen::Walk::Consecutive)
+      return bits / steps;
+  }
+  return std::nullopt;
+}
+
+/// A lane reads 16 bytes of the right operand at a time, or 16 small integers, and what it has converted of the left one
 /// serves some columns, if warps are enough.
 static DotScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op,
                                  const ContractDims &dims) {
   auto assumptions = kernel::getAssumptions(&op.getRhs());
-  int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
+  int64_t bits = std::max<int64_t>(8, dims.operandType.getIntOrFloatBitWidth());
   if (!dims.kGroups.empty())
     op.getRhs().walk([&](kernel::ReadOp read) {
-      auto type = cast<RankedTensorType>(read.getTensor().getType());
-      Type storage = codegen::getStorageType(type.getElementType());
-      sym::Expr offset = sym::linearize(read.getMap().getResults(), sym::getShape(type));
-      if (read.getValues().empty() && storage.isIntOrFloat() &&
-          codegen::classify(offset, dims.kGroups.back().lastDim()) == codegen::Walk::Consecutive)
-        bytes = std::min<int64_t>(bytes, storage.getIntOrFloatBitWidth() / 8);
+      if (auto own = getStepBits(read, dims.kGroups.back().lastDim(), assumptions))
+        bits = std::min(bits, *own);
     });
-  int64_t lanes = vectorBytes / bytes;
+  int64_t lanes = std::min(vectorBytes * 8 / bits, vectorBytes);
   while (lanes > 1 && (!func.getAligned() || dims.kGroups.empty() ||
                        !assumptions.isMultipleOf(dims.kGroups.back().extent, lanes)))
     lanes /= 2;
@@ -165,6 +180,10 @@ static DotScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op,
   // Fewer warps than fill a GPU have room for more reads each.
   if (rows == 1 && codegen::estimate(dims.numBatch * dims.n) < columns * enough)
     ahead *= 2;
+  // As many as a lane has, or none would be.
+  if (std::optional<int64_t> k = dims.k.constant())
+    ahead = std::min<int64_t>(
+        ahead, std::max<uint64_t>(llvm::bit_floor<uint64_t>(*k / (lanes * warpSize)), 1));
   return DotScheduleAttr::get(func.getContext(), dotThreads, rows, columns, lanes, ahead);
 }
 

@@ -1,0 +1,162 @@
+// RUN: kiln-opt %s --cuda-keep-small-weights --canonicalize --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --cuda-keep-small-weights --remarks-filter=cuda-keep-small-weights --split-input-file -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: kiln-opt %s --run-reference --cuda-keep-small-weights --run-reference --split-input-file -o /dev/null
+
+// Four bits, eight in a word; the weights are transposed on their way. Nothing is rounded before the sum.
+// REMARK: weights of small integers widened where multiplied
+// CHECK-LABEL: func.func @fours
+// CHECK: %[[WORDS:.*]] = kernel.map {
+// CHECK: kernel.read %{{.*}} (d0, d1) -> (d0, 8*d1 + 7) : tensor<16x64xi8> -> i8
+// CHECK: kernel.expect %{{.*}} if %{{.*}}, "weights of more than four bits" : i32
+// CHECK: } : tensor<16x8xi32>
+// CHECK-NOT: kernel.map
+// CHECK: kernel.contract
+// CHECK: %[[X:.*]] = arith.extf %{{.*}} : bf16 to f32
+// CHECK: kernel.yield %[[X]] : f32
+// CHECK: rhs {
+// CHECK: %[[WORD:.*]] = kernel.read %[[WORDS]] (d0, d1, d2) -> (d1, d2 floordiv 8) : tensor<16x8xi32> -> i32
+// CHECK: %[[INDEX:.*]] = kernel.index (d0, d1, d2) -> (28 - 4*(d2 mod 8))
+// CHECK: %[[PLACE:.*]] = arith.trunci %[[INDEX]] : i64 to i32
+// CHECK: %[[HIGH:.*]] = arith.shli %[[WORD]], %[[PLACE]] : i32
+// CHECK: %[[BITS:.*]] = arith.shrsi %[[HIGH]], %c28_i32 : i32
+// CHECK: %[[BYTE:.*]] = arith.trunci %[[BITS]] : i32 to i8
+// CHECK: arith.sitofp %[[BYTE]] : i8 to f32
+// CHECK-NOT: arith.truncf
+// CHECK: %[[WEIGHT:.*]] = arith.mulf
+// CHECK: kernel.yield %[[WEIGHT]] : f32
+func.func @fours(%x: tensor<4x64xbf16>) -> tensor<4x16xbf16> {
+  %w = kernel.constant "w" dense<-7> : tensor<16x64xi8> : tensor<16x64xi8>
+  %s = kernel.constant "s" dense<0.5> : tensor<16x2xbf16> : tensor<16x2xbf16>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d1, d0) : tensor<16x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to bf16
+    %2 = arith.extf %1 : bf16 to f32
+    %3 = kernel.read %s (d0, d1) -> (d1, d0 floordiv 32) : tensor<16x2xbf16> -> bf16
+    %4 = arith.extf %3 : bf16 to f32
+    %5 = arith.mulf %2, %4 : f32
+    %6 = arith.truncf %5 : f32 to bf16
+    kernel.yield %6 : bf16
+  } : tensor<64x16xbf16>
+  %r = kernel.contract batch [] m [4] n [16] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<4x64xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d2, d1) : tensor<64x16xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<4x16xbf16>
+  return %r : tensor<4x16xbf16>
+}
+
+// -----
+
+// Unsigned ones keep their sign; a length that is no multiple of eight, or a number that needs more bits, leaves bytes.
+// CHECK-LABEL: func.func @unsigned
+// CHECK: kernel.contract
+// CHECK: %[[LOW:.*]] = arith.shrui %{{.*}}, %{{.*}} : i32
+// CHECK: %[[BITS:.*]] = arith.andi %[[LOW]], %c15_i32 : i32
+// CHECK: kernel.contract
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1, d2) : tensor<16x64xi8> -> i8
+// CHECK: kernel.contract
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1, d2) : tensor<16x12xi8> -> i8
+func.func @unsigned(%x: tensor<1x64xf32>, %z: tensor<1x12xf32>) -> (tensor<1x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>) {
+  %w = kernel.constant "w" dense<9> : tensor<16x64xi8> : tensor<16x64xi8>
+  %v = kernel.constant "v" dense<16> : tensor<16x64xi8> : tensor<16x64xi8>
+  %u = kernel.constant "u" dense<1> : tensor<16x12xi8> : tensor<16x12xi8>
+  %0 = kernel.map {
+    %3 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
+    %4 = arith.uitofp %3 : i8 to f32
+    kernel.yield %4 : f32
+  } : tensor<16x64xf32>
+  %1 = kernel.map {
+    %3 = kernel.read %v (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
+    %4 = arith.sitofp %3 : i8 to f32
+    kernel.yield %4 : f32
+  } : tensor<16x64xf32>
+  %2 = kernel.map {
+    %3 = kernel.read %u (d0, d1) -> (d0, d1) : tensor<16x12xi8> -> i8
+    %4 = arith.sitofp %3 : i8 to f32
+    kernel.yield %4 : f32
+  } : tensor<16x12xf32>
+  %a = kernel.contract batch [] m [1] n [16] k [64] lhs {
+    %3 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x64xf32> -> f32
+    kernel.yield %3 : f32
+  } rhs {
+    %3 = kernel.read %0 (d0, d1, d2) -> (d1, d2) : tensor<16x64xf32> -> f32
+    kernel.yield %3 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x16xf32>
+  %b = kernel.contract batch [] m [1] n [16] k [64] lhs {
+    %3 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x64xf32> -> f32
+    kernel.yield %3 : f32
+  } rhs {
+    %3 = kernel.read %1 (d0, d1, d2) -> (d1, d2) : tensor<16x64xf32> -> f32
+    kernel.yield %3 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x16xf32>
+  %c = kernel.contract batch [] m [1] n [16] k [12] lhs {
+    %3 = kernel.read %z (d0, d1, d2) -> (d0, d2) : tensor<1x12xf32> -> f32
+    kernel.yield %3 : f32
+  } rhs {
+    %3 = kernel.read %2 (d0, d1, d2) -> (d1, d2) : tensor<16x12xf32> -> f32
+    kernel.yield %3 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x16xf32>
+  return %a, %b, %c : tensor<1x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>
+}
+
+// -----
+
+// More rows wait for arithmetic, and have floats; so do weights that take as long to read as they are.
+// REMARK: it has many rows, or one column, or neighbours are not steps
+// REMARK: what they are computed of takes as long to read
+// CHECK-LABEL: func.func @floats
+// CHECK-COUNT-2: } : tensor<16x64xf32>
+// CHECK-NOT: i8 to f32
+// CHECK: return
+func.func @floats(%x: tensor<5x64xf32>, %z: tensor<1x64xf32>) -> (tensor<5x16xf32>, tensor<1x16xf32>) {
+  %w = kernel.constant "w" dense<9> : tensor<16x64xi8> : tensor<16x64xi8>
+  %s = kernel.constant "s" dense<0.5> : tensor<16x64xf32> : tensor<16x64xf32>
+  %0 = kernel.map {
+    %2 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
+    %3 = arith.sitofp %2 : i8 to f32
+    kernel.yield %3 : f32
+  } : tensor<16x64xf32>
+  %1 = kernel.map {
+    %2 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
+    %3 = arith.sitofp %2 : i8 to f32
+    %4 = kernel.read %s (d0, d1) -> (d0, d1) : tensor<16x64xf32> -> f32
+    %5 = arith.mulf %3, %4 : f32
+    kernel.yield %5 : f32
+  } : tensor<16x64xf32>
+  %a = kernel.contract batch [] m [5] n [16] k [64] lhs {
+    %2 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x64xf32> -> f32
+    kernel.yield %2 : f32
+  } rhs {
+    %2 = kernel.read %0 (d0, d1, d2) -> (d1, d2) : tensor<16x64xf32> -> f32
+    kernel.yield %2 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<5x16xf32>
+  %b = kernel.contract batch [] m [1] n [16] k [64] lhs {
+    %2 = kernel.read %z (d0, d1, d2) -> (d0, d2) : tensor<1x64xf32> -> f32
+    kernel.yield %2 : f32
+  } rhs {
+    %2 = kernel.read %1 (d0, d1, d2) -> (d1, d2) : tensor<16x64xf32> -> f32
+    kernel.yield %2 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x16xf32>
+  return %a, %b : tensor<5x16xf32>, tensor<1x16xf32>
+}
