@@ -226,7 +226,7 @@ private:
       value = ExpectOp::create(builder, value, holds, message, IntegerAttr());
       return Element(builder, value, type);
     });
-    // What a fold reads it depends on.
+    // A fold depends on all that it reads.
     eraseUnused(result.getDefiningOp<MapOp>().getBody().front());
     return result;
   }

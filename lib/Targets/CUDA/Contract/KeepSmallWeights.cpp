@@ -41,10 +41,10 @@ static ReadOp findBits(Region &region, sym::Expr step) {
 
 /// Bytes of the constants that `region` reads, each once.
 static int64_t countBytes(Region &region) {
+  SmallVector<Value> tensors = readTensors(region);
   int64_t bytes = 0;
-  for (Value tensor : getReadTensors(region.getParentOp()))
-    if (auto type = cast<RankedTensorType>(tensor.getType());
-        type.hasStaticShape() && llvm::is_contained(readTensors(region), tensor))
+  for (Value tensor : llvm::SetVector<Value>(tensors.begin(), tensors.end()))
+    if (auto type = cast<RankedTensorType>(tensor.getType()); type.hasStaticShape())
       bytes += getByteSize(type);
   return bytes;
 }
@@ -77,12 +77,9 @@ static void yieldF32(Region &region, IRRewriter &rewriter) {
   Value value = yield->getOperand(0);
   if (value.getType().isF32())
     return;
-  Type f32 = rewriter.getF32Type();
-  auto rounding = value.getDefiningOp<arith::TruncFOp>();
   rewriter.setInsertionPoint(yield);
-  yield->setOperand(0, rounding && rounding.getIn().getType() == f32
-                           ? rounding.getIn()
-                           : arith::ExtFOp::create(rewriter, yield->getLoc(), f32, value));
+  yield->setOperand(0,
+                    arith::ExtFOp::create(rewriter, yield->getLoc(), rewriter.getF32Type(), value));
 }
 
 /// Leaves away what rounds numbers on the way to f32, and takes bytes to f32 at once.
@@ -130,8 +127,7 @@ struct KeepSmallWeights : kiln::cuda::impl::CudaKeepSmallWeightsBase<KeepSmallWe
 private:
   /// Tries it with a copy.
   void keep(ContractOp contract, IRRewriter &rewriter) {
-    SmallVector<Value> tensors = readTensors(contract.getRhs());
-    if (!llvm::all_of(tensors, isKnownConstant))
+    if (!llvm::all_of(readTensors(contract.getRhs()), isKnownConstant))
       return;
     int64_t before = countBytes(contract.getRhs());
     rewriter.setInsertionPoint(contract);
