@@ -132,6 +132,64 @@ def test_halves_are_as_exact(compile_model, rows):
     assert errors[0] <= 1.05 * errors[1]
 
 
+class Linear(torch.nn.Module):
+    def __init__(self, *arguments):
+        super().__init__()
+        self.weights = Groups(*arguments)
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.weights())
+
+
+def blocks(rows, *shape):
+    """Rows whose blocks of 32 have numbers of one size each, but for some that are much larger."""
+    x = some(rows, *shape).unflatten(-1, (-1, 32))
+    x *= 10 ** some(*x.shape[:-1], 1)
+    x[..., 7] *= 100
+    return x.flatten(-2)
+
+
+@CPUS
+@pytest.mark.parametrize("rows, group", [(1, 32), (2, 32), (1, 96), (1, 256)])
+def test_digits_are_as_exact(compile_model, cpu, rows, group):
+    """Rows that are multiplied as integers with an exponent for each 32: the last panel of columns is not full, and a long sum is cut."""
+    module, x = Linear(91, 6912, group, -8, 8), blocks(rows, 6912)
+    exact = (
+        x.double() @ (module.weights.weight.double().unflatten(1, (-1, group)) * module.weights.scales.double().unsqueeze(2)).flatten(1).T
+    )
+    results = torch.as_tensor(compile_model(module, (x,), options=(f"--cpu={cpu}",)).model.run([x])[0]), module(x)
+    errors = [(result.double() - exact).square().mean().sqrt() for result in results]
+    assert errors[0] <= 1.5 * errors[1]
+
+
+def test_digits_of_special_values(compile_model):
+    """Zeros, denormal numbers, the edges of three digits, NaN, and infinities, of which a block of 32 steps gives NaN if there are several."""
+    module = Linear(56, 96, 32, -8, 8)
+    model = compile_model(module, (some(1, 96),), options=("--cpu=x86-64-v3",)).model
+    zeros = torch.zeros(1, 96)
+    numbers = torch.tensor([0x7EFEFE, 0x7EFEFF, 0x7FFFFF, 0x7F7F80, 0x000001], dtype=torch.int32)
+    edges = zeros.clone()
+    edges[0, 10:15] = (numbers + 0x3F800000).view(torch.float32) * torch.tensor([1, -1, 1, -1, 1])
+    for x in (zeros, zeros - 1e-40, edges, edges * 2.0**100, edges * 2.0**-120):
+        torch.testing.assert_close(torch.as_tensor(model.run([x])[0]), module(x), rtol=1e-5, atol=1e-5 * float(x.abs().max()) + 1e-35)
+    infinity = float("inf")
+    for places, isKept in (
+        ({3: float("nan")}, True),
+        ({40: infinity}, True),
+        ({95: -infinity}, True),
+        ({0: infinity, 33: -infinity}, True),
+        ({33: infinity, 34: infinity}, False),
+    ):
+        x = some(1, 96)
+        for place, number in places.items():
+            x[0, place] = number
+        result = torch.as_tensor(model.run([x])[0])
+        if isKept or TARGET:
+            torch.testing.assert_close(result, module(x), rtol=1e-5, atol=1e-4, equal_nan=True)
+        else:
+            assert result.isnan().all()
+
+
 class Others(torch.nn.Module):
     """What precedes the product is put into memory first; rows that are transposed, experts, a convolution, PyTorch's own operators."""
 
@@ -170,15 +228,6 @@ def test_special_values(compile_and_compare, cpu):
     x = some(4, 256)
     x[0, 3], x[1, 255], x[2, 0] = float("nan"), float("inf"), -float("inf")
     compile_and_compare(Products(40), (x,), rtol=2e-5, atol=2e-3, options=(f"--cpu={cpu}",))
-
-
-class Linear(torch.nn.Module):
-    def __init__(self, *arguments):
-        super().__init__()
-        self.weights = Groups(*arguments)
-
-    def forward(self, x):
-        return torch.nn.functional.linear(x, self.weights())
 
 
 @pytest.mark.parametrize("high, bits", [(8, 4), (128, 8)])

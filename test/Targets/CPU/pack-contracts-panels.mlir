@@ -121,3 +121,29 @@ func.func @rows_of_fourteen(%x: tensor<16x16x32xf32>) -> tensor<14x14x48xf32> {
   } : tensor<14x14x48xf32>
   return %r : tensor<14x14x48xf32>
 }
+
+// -----
+
+// A row whose digits are multiplied has three sums for each of a panel's columns.
+// CHECK-LABEL: func.func @digits
+// AVX512-LABEL: func.func @digits
+func.func @digits(%x: tensor<1x64xf32>) -> tensor<1x256xf32> {
+  %w = kernel.constant "w" dense<-7> : tensor<256x64xi8> : tensor<256x64xi8>
+  %s = kernel.constant "s" dense<0.5> : tensor<256x2xf32> : tensor<256x2xf32>
+  // CHECK: m [1] n [256] k [2, 4, 8] panel 16
+  // AVX512: m [1] n [256] k [2, 4, 8] panel 128
+  %r = kernel.contract batch [] m [1] n [256] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x64xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<256x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to f32
+    %2 = kernel.read %s (d0, d1, d2) -> (d1, d2 floordiv 32) : tensor<256x2xf32> -> f32
+    %3 = arith.mulf %1, %2 : f32
+    kernel.yield %3 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x256xf32>
+  return %r : tensor<1x256xf32>
+}

@@ -142,7 +142,8 @@ def CPU_EpiloguePlace : CPU_Enum<"EpiloguePlace", "where a contract's sums are w
                                  ["registers", "memory"]>;
 def CPU_Turn : CPU_Enum<"Turn", "what a contract turns whose right operand lies along the sum",
                         ["none", "rhs", "sums"]>;
-def CPU_ProductUnit : CPU_Enum<"ProductUnit", "what a contract multiplies in", ["vectors", "tiles"]>;
+def CPU_ProductUnit : CPU_Enum<"ProductUnit", "what a contract multiplies in",
+                               ["vectors", "tiles", "digits"]>;
 def CPU_PrefetchCache : CPU_Enum<"PrefetchCache", "the cache that a contract fetches ahead into",
                                  ["none", "l1", "l2"]>;
 
@@ -178,7 +179,8 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     - `unroll`: the most steps of the sum that are written out instead of a loop; of a longer one an iteration has up to four.
     - `unit`: `vectors` multiplies in the registers for vectors, `tiles` in those for tiles (AMX): up to 32 rows with 32 columns
       at a time, on two axes one or two steps of up to 16 rows. Such rows are words of four bytes or of two bf16 that follow each other. A tile of up to four
-      rows of bytes whose number is known when the model runs is left to vectors.
+      rows of bytes whose number is known when the model runs is left to vectors. `digits` makes three bytes and an exponent
+      for each 32 of a few rows of f32, and multiplies words of four bits in vectors of bytes.
     - `parts`: blocks of rows and columns that a task does one after another, those of one matrix of the batch after
       those of the one before. For matrices so small that starting a task for each would take longer than
       their product.

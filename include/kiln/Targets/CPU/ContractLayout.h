@@ -207,7 +207,7 @@ struct ContractLayout {
   /// The left operand can be read in vectors along the sum.
   bool lhsLiesAlongSum() const;
 
-  bool isStaged() const { return lhs != LeftOperand::Direct; }
+  bool isStaged() const { return lhs != LeftOperand::Direct || unit == ProductUnit::Digits; }
   /// The copy of a matrix holds one block of the sum at a time.
   bool stagesPerSumBlock() const;
   /// The most tiles of a task.
@@ -224,6 +224,8 @@ struct ContractLayout {
   /// Why the product cannot be multiplied in tiles by this CPU; null: it can. What the schedule says
   /// does not count.
   const char *whyNoTiles(const codegen::CPUInfo &target) const;
+  /// Why rows cannot be multiplied as block floats by this CPU; null: they can.
+  const char *whyNoBlockFloats(const codegen::CPUInfo &target) const;
   /// Why `rows` rows of sums cannot lie side by side in a vector; null: they can. Tiles are set.
   const char *whyNoVectorRows(int64_t rows) const;
   /// A tile of rows fills a register, or is the only one, or each of its steps has a register: which rows

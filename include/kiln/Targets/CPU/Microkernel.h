@@ -76,6 +76,8 @@ struct MicrokernelShape {
   /// bytes (MultiplyGroups.h), whose zero point is `zeroAt` elements (i64) from a row's beginning, or bf16; 0: they are not.
   int64_t groupWords = 0;
   mlir::Value zeroAt;
+  /// The left operand's rows are block floats (BlockFloats.h), in the place of f32.
+  bool hasBlockFloats = false;
   /// Outermost first. Extents and strides may use the frame's variables.
   llvm::SmallVector<SumLoop> loops;
   /// The most innermost iterations that are written out.

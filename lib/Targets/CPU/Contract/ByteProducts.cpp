@@ -67,10 +67,10 @@ public:
         {LLVM::BitcastOp::create(b, loc, bytes, a), LLVM::BitcastOp::create(b, loc, bytes, x)});
   }
 
-  Value sumHalves(Value halves) {
-    Value one = arith::ConstantOp::create(
-        b, loc, DenseElementsAttr::get(cast<ShapedType>(halves.getType()), b.getI16IntegerAttr(1)));
-    return multiplyHalves(halves, one);
+  Value sumHalves(Value halves, int64_t weight) {
+    auto weights = DenseElementsAttr::get(cast<ShapedType>(halves.getType()),
+                                          b.getI16IntegerAttr(static_cast<int16_t>(weight)));
+    return multiplyHalves(halves, arith::ConstantOp::create(b, loc, weights));
   }
 
   Value addNarrow(Value a, Value x, Value sum) {
@@ -78,8 +78,12 @@ public:
     if (!halves)
       return {};
     auto ones = DenseElementsAttr::get(cast<ShapedType>(halves), b.getI16IntegerAttr(1));
-    return addProducts("vpmaddubsw $4, $3, $1\n\tvpmaddwd $5, $1, $1", a, x, sum,
-                       frame.constantMemory(ones), halves);
+    return addProducts("vpmaddubsw $4, $3, $1\n\tvpmaddwd $5, $1, $1\n\tvpaddd $1, $0, $0", a, x,
+                       sum, frame.constantMemory(ones), halves);
+  }
+
+  Value addToHalves(Value a, Value x, Value sum) {
+    return addProducts("vpmaddubsw $4, $3, $1\n\tvpaddw $1, $0, $0", a, x, sum);
   }
 
   Value emitHalves(Value a, Value x, Value sum) {
@@ -111,14 +115,14 @@ public:
 
 private:
   Value addHalves(Value left, Value right, Value sum) {
-    return addProducts("vpmaddwd $4, $3, $1", left, right, sum);
+    return addProducts("vpmaddwd $4, $3, $1\n\tvpaddd $1, $0, $0", left, right, sum);
   }
 
   /// One piece of text multiplies $3 with $4 into $1, and adds these products up: LLVM would multiply for several
   /// steps first, which leaves too few registers for the accumulators, and move these from one to another. $5 is
   /// memory that holds `inMemory`.
-  Value addProducts(const std::string &multiply, Value left, Value right, Value sum,
-                    Value memory = {}, Type inMemory = {}) {
+  Value addProducts(const std::string &text, Value left, Value right, Value sum, Value memory = {},
+                    Type inMemory = {}) {
     SmallVector<Value> operands{sum, left, right};
     std::string constraints = "=v,=&v,0,v,v";
     ArrayAttr attributes;
@@ -130,12 +134,12 @@ private:
       operands.push_back(memory);
       constraints += ",*m";
     }
-    Type results = LLVM::LLVMStructType::getLiteral(b.getContext(), {type, type});
-    Value both = LLVM::InlineAsmOp::create(
-                     b, loc, results, operands, multiply + "\n\tvpaddd $1, $0, $0", constraints,
-                     /*has_side_effects=*/false, /*is_align_stack=*/false, LLVM::TailCallKind::None,
-                     LLVM::AsmDialectAttr(), attributes)
-                     .getResult(0);
+    Type results = LLVM::LLVMStructType::getLiteral(b.getContext(), {sum.getType(), sum.getType()});
+    Value both =
+        LLVM::InlineAsmOp::create(b, loc, results, operands, text, constraints,
+                                  /*has_side_effects=*/false, /*is_align_stack=*/false,
+                                  LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), attributes)
+            .getResult(0);
     return LLVM::ExtractValueOp::create(b, loc, both, 0);
   }
 
@@ -191,8 +195,12 @@ Value cpu::multiplyNarrowBytes(KernelFrame &frame, Value a, Value x, Type type) 
   return Emitter(frame, type).emitNarrow(a, x);
 }
 
-Value cpu::sumHalves(KernelFrame &frame, Value halves, Type type) {
-  return Emitter(frame, type).sumHalves(halves);
+Value cpu::addNarrowBytes(KernelFrame &frame, Value a, Value x, Value sum, Type type) {
+  return Emitter(frame, type).addToHalves(a, x, sum);
+}
+
+Value cpu::sumHalves(KernelFrame &frame, Value halves, Type type, int64_t weight) {
+  return Emitter(frame, type).sumHalves(halves, weight);
 }
 
 Value cpu::multiplyAddHalves(KernelFrame &frame, Value a, Value x, Value sum) {

@@ -13,10 +13,14 @@ mlir::Value multiplyAddBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::V
                              mlir::Value sum, bool isNarrow = false);
 
 /// For vectors `type` of i32 of 128, 256 or 512 bits: the sums of two products of narrow bytes, of 16 bits each,
-/// and the sums of two of these.
+/// and the sums of two of these, times `weight`.
 mlir::Value multiplyNarrowBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
                                 mlir::Type type);
-mlir::Value sumHalves(codegen::KernelFrame &frame, mlir::Value halves, mlir::Type type);
+/// `sum`, of 16 bits, and such sums of two products.
+mlir::Value addNarrowBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
+                           mlir::Value sum, mlir::Type type);
+mlir::Value sumHalves(codegen::KernelFrame &frame, mlir::Value halves, mlir::Type type,
+                      int64_t weight = 1);
 
 /// The same for the two halves of each i32, which are signed.
 mlir::Value multiplyAddHalves(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,

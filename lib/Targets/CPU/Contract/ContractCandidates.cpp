@@ -157,6 +157,10 @@ private:
       p.tileAxes = 1;
       p.blockAxes = std::min<int64_t>(p.blockAxes, 2);
       p.blockSums = steps.value_or(p.blockSums);
+    } else if (base.getUnit() == ProductUnit::Digits) {
+      p.unit = ProductUnit::Vectors;
+    } else if (!layout.whyNoBlockFloats(target)) {
+      p.unit = ProductUnit::Digits;
     } else {
       return;
     }

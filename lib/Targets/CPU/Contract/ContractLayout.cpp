@@ -1,5 +1,6 @@
 // The layout of a product's operands in memory and in scratch, and the loops that go over them.
 #include "kiln/Targets/CPU/ContractLayout.h"
+#include "CPU/Contract/BlockFloats.h"
 #include "CPU/Contract/SmallWeights.h"
 #include "CPU/Contract/WordGroups.h"
 #include "kiln/Targets/CPU/Microkernel.h"
@@ -598,6 +599,18 @@ const char *ContractLayout::whyNoTiles(const CPUInfo &target) const {
   return nullptr;
 }
 
+const char *ContractLayout::whyNoBlockFloats(const CPUInfo &target) const {
+  if (!inGroups || !lhsType.isF32())
+    return "the operands are not rows of f32 and words of four bits with scales of groups";
+  if (lanes != target.lanes(sumType))
+    return "vectors have other lanes";
+  if (*sums[1].extent.constant() * rhsSteps % blockFloatSteps != 0)
+    return "a group is not a number of blocks of 32 steps";
+  if (rows.size() != 1 || maxBlockFloatRows(target, lanes) < *rows.front().extent.constant())
+    return "there are more rows than are faster so";
+  return nullptr;
+}
+
 const char *ContractLayout::whyNoVectorRows(int64_t rows) const {
   if (lhs != LeftOperand::Direct || depthwise || packed || tileInner != 1 || hasVariableTiles())
     return "rows that share a vector are some of one axis, in memory, and their number is known";
@@ -692,7 +705,7 @@ int64_t ContractLayout::lhsScratchBytes() const {
   int64_t elements = 0;
   if (lhs == LeftOperand::Window)
     elements = stage.front().stride * stage.front().extent;
-  else if (lhs == LeftOperand::Matrix)
+  else if (lhs == LeftOperand::Matrix || unit == ProductUnit::Digits)
     elements = maxBlockRows() * *rows.front().lhsStride.constant();
   return alignToLine(elements * bytesOf(lhsType));
 }
@@ -743,6 +756,10 @@ void ContractLayout::apply(ContractAttr schedule) {
   blockSums = clamp(schedule.getBlockSums() / inner, sums.front().extent);
   if (lhs == LeftOperand::Matrix)
     rows.front().lhsStride = llvm::alignTo(blockSums, lanes) + schedule.getLhsPadding();
+  if (unit == ProductUnit::Digits) {
+    rows.front().lhsStride = countBlockFloatWords(*sumExtent().constant());
+    sums.front().lhsStride = countBlockFloatWords(inner);
+  }
   epilogueInMemory = schedule.getEpilogue() == EpiloguePlace::Memory;
   tilesShareCode = schedule.getShareTiles();
   prefetch = schedule.getPrefetch();

@@ -11,6 +11,7 @@
 // there are more of them, or when a staged left operand would be copied again by every column
 // block. Rows of a number that is not known are never cut finely: each block reads all of its
 // columns of the right operand, which a small number of rows would have read once.
+#include "CPU/Contract/BlockFloats.h"
 #include "CPU/Contract/ContractStaging.h"
 #include "CPU/Contract/GroupProducts.h"
 #include "CPU/Contract/TileProducts.h"
@@ -238,9 +239,10 @@ static PrefetchCache choosePrefetch(const ContractLayout &layout, int64_t m,
                                     const CPUInfo &target) {
   std::optional<int64_t> sums = layout.sumExtent().constant();
   int64_t panelRowBytes = layout.panelRowBytes();
+  bool isInOrder = layout.numSumBlocks().isConstant(1) && !target.fetchStreams;
   bool isUseful = layout.packed && !layout.widened && !layout.depthwise && sums &&
                   *sums >= target.shortSum &&
-                  layout.maxTiles() > (layout.hasVariableTiles() || target.fetchStreams ? 0 : 1) &&
+                  layout.maxTiles() > (layout.hasVariableTiles() || !isInOrder ? 0 : 1) &&
                   (m <= target.manyRows ||
                    *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >=
                        target.l2Bytes / 4);
@@ -485,6 +487,12 @@ static void chooseVectorRows(ContractLayout &layout, const CPUInfo &target) {
   }
 }
 
+/// The steps of a row, whole groups, whose digits stay in level 1 cache while weights go by.
+static int64_t chooseDigitBlock(const ContractLayout &layout, int64_t k, const CPUInfo &target) {
+  int64_t blocks = llvm::divideCeilSigned(countBlockFloatWords(k) * 4, target.l1Bytes / 4);
+  return llvm::alignTo(llvm::divideCeilSigned(k, blocks), *layout.sumInner().constant());
+}
+
 //===-- The schedule -------------------------------------------------------------------------===//
 
 /// Blocks of rows such that little is copied: each of them copies the right operand again, as each
@@ -613,6 +621,9 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   bool hasTiles = layout.unit == ProductUnit::Tiles;
   if (hasTiles || layout.inGroups || layout.widened)
     blockSum = k;
+  bool hasDigits = !hasTiles && !layout.whyNoBlockFloats(target);
+  if (hasDigits)
+    blockSum = chooseDigitBlock(layout, k, target);
   if (layout.turn == Turn::Sums && layout.hasBoundedBlocks())
     blockSum = std::min(blockSum, chooseTurnedBlock(layout, m, n, k, bytes, target));
 
@@ -652,6 +663,10 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
     int64_t blockRows = target.manyRows;
     if (layout.widened || (!layout.packed && layout.rhs == RightOperand::Panels))
       blockRows = chooseCopyingRows(columnBlocks, k * bytes, target);
+    // Each task writes the digits of all of its rows.
+    constexpr int64_t fewestColumns = 256;
+    if (hasDigits)
+      columnBlocks = std::min(columnBlocks, llvm::divideCeilSigned(n, fewestColumns));
     if (columnBlocks >= target.cores)
       rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, blockRows));
     // All panels of a task are widened before any rows are multiplied, and stay in level 2 cache for all of them.
@@ -659,11 +674,14 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
       columnBlocks = std::clamp(llvm::divideCeilSigned(n * k * bytes, cache), columnBlocks, panels);
   }
 
-  if (allTasks > 1 && !layout.isStaged() && sym::product(op.getM().getSizes()).isConstant()) {
+  if (allTasks > 1 && !layout.isStaged() && !hasDigits &&
+      sym::product(op.getM().getSizes()).isConstant()) {
     rowBlocks = balanceBlocks(units, rowBlocks, columnBlocks * outer, allTasks);
     columnBlocks = balanceBlocks(panels, columnBlocks, rowBlocks * outer, allTasks);
   }
 
+  if (hasDigits)
+    layout.unit = ProductUnit::Digits;
   int64_t unitRows = layout.maxTileRows();
   if (layout.blockAxis != layout.tileAxis) {
     unitRows = 1;

@@ -1,5 +1,6 @@
 // Copies blocks of a product's left operand into scratch memory, computing them on the way.
 #include "CPU/Contract/ContractStaging.h"
+#include "CPU/Contract/BlockFloats.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -115,6 +116,36 @@ public:
     });
   }
 
+  void emitRowsOfBlockFloats() {
+    BodyEmitter::Scope scope(body);
+    task.bindBatch(body);
+    body.emitAvailable();
+    const ContractAxis &rows = layout.rows.front();
+    SmallVector<sym::Expr> sizes;
+    for (const ContractAxis &sum : layout.sums)
+      sizes.push_back(sum.extent);
+    sym::Expr blocks = layout.sumExtent().floorDiv(blockFloatSteps);
+    emitRange(frame, task.firstStep, task.endStep, rows.extent, [&](sym::Expr row) {
+      BodyEmitter::Scope scope(body);
+      rows.bind(body, row);
+      body.emitAvailable();
+      emitRange(frame, 0, blocks, blocks, [&](sym::Expr block) {
+        SmallVector<Value> numbers;
+        for (int64_t first = 0; first < blockFloatSteps; first += layout.lanes) {
+          BodyEmitter::Scope scope(body);
+          sym::Expr step = block * blockFloatSteps + first + body.setLanes(layout.lanes);
+          for (auto [sum, value] : llvm::zip(layout.sums, sym::delinearize(step, sizes)))
+            sum.bind(body, value);
+          numbers.push_back(body.splat(body.emitYield().front()));
+        }
+        sym::Expr place =
+            (row - task.firstStep) * rows.lhsStride + block * countBlockFloatWords(blockFloatSteps);
+        emitBlockFloats(frame, numbers,
+                        frame.gep(base, layout.lhsType, frame.simplifyAndEmit(place)));
+      });
+    });
+  }
+
 private:
   bool isBlockAxis(const StageAxis &axis) const {
     return axis.rowDim == layout.rows[layout.blockAxis].first;
@@ -227,7 +258,9 @@ private:
 void cpu::emitLhsStage(KernelFrame &frame, const ContractLayout &layout, const ContractTask &task,
                        Value base, sym::Expr panel, int64_t vectors) {
   LhsStager stager(frame, layout, task, base, panel, vectors);
-  if (layout.lhs == LeftOperand::Window)
+  if (layout.unit == ProductUnit::Digits)
+    stager.emitRowsOfBlockFloats();
+  else if (layout.lhs == LeftOperand::Window)
     stager.emitWindow();
   else
     stager.emitMatrix();

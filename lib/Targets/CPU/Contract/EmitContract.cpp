@@ -371,6 +371,7 @@ private:
     shape.scaleStride = layout.panel();
     if (layout.inGroups) {
       shape.groupWords = *layout.sums[1].extent.constant();
+      shape.hasBlockFloats = layout.unit == ProductUnit::Digits;
       if (!isa<FloatType>(layout.lhsType))
         shape.zeroAt = frame.simplifyAndEmit((layout.sums.front().extent - task.firstSum) *
                                              layout.sums.front().lhsStride);

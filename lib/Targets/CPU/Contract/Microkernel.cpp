@@ -1,5 +1,6 @@
 // The innermost loop of products: a tile of sums that stays in registers.
 #include "kiln/Targets/CPU/Microkernel.h"
+#include "CPU/Contract/BlockFloats.h"
 #include "CPU/Contract/ByteProducts.h"
 #include "CPU/Contract/GroupProducts.h"
 #include "CPU/Contract/Pairs.h"
@@ -480,6 +481,8 @@ SmallVector<Value> cpu::emitMicrokernel(KernelFrame &frame, const MicrokernelSha
     Value zero = arith::ConstantOp::create(b, frame.loc, b.getZeroAttr(type));
     sums.assign(shape.rowOffsets.size() * shape.vectors, zero);
   }
+  if (shape.hasBlockFloats)
+    return emitBlockFloatProducts(frame, shape, lhs, rhs, sums, prefetch);
   if (shape.groupWords != 0)
     return isa<FloatType>(shape.lhsType)
                ? emitWordGroups(frame, shape, lhs, rhs, sums, prefetch)

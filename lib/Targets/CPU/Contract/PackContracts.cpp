@@ -1,4 +1,5 @@
 // cpu-pack-contracts: lays out constant right operands of contracts in panels.
+#include "CPU/Contract/BlockFloats.h"
 #include "CPU/Contract/ContractRegions.h"
 #include "CPU/Contract/MultiplyGroups.h"
 #include "kiln/Dialect/Kernel/Constants.h"
@@ -92,6 +93,8 @@ int64_t cpu::choosePanel(ContractOp contract, const codegen::CPUInfo &target) {
   // Sums of groups take registers that a second vector of columns would.
   if (GroupedBytes::get(contract))
     return getTiles(contract, target).lanes;
+  if (multipliesDigits(contract, target))
+    return digitVectors * getTiles(contract, target).lanes;
   int64_t m = guess(contract.getM().getSizes()), n = guess(PanelColumns(contract).extents);
   ContractTarget tiles = getTiles(contract, target);
   // Others need registers for what is between.

@@ -36,6 +36,11 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
   std::optional<int64_t> inner = layout->rows.back().extent.constant();
   if (schedule.getTileAxes() == 2 && (!inner || *inner < 1 || *inner > schedule.getTileRows()))
     return refuse("a tile does not hold all of the last axis of rows");
+  if (schedule.getUnit() == ProductUnit::Digits) {
+    layout->lanes = schedule.getLanes();
+    if (const char *reason = layout->whyNoBlockFloats(target))
+      return refuse(reason);
+  }
   layout->apply(schedule);
   if (layout->hasVariableTiles() && layout->maxTileSize() > maxVariableTile)
     return refuse("tiles of unknown height have up to " + Twine(maxVariableTile) + " steps");

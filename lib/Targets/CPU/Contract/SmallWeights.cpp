@@ -1,5 +1,6 @@
 // Right operands that are small integers: what they are computed of, and what they are once packed.
 #include "CPU/Contract/SmallWeights.h"
+#include "CPU/Contract/BlockFloats.h"
 #include "CPU/Contract/ContractRegions.h"
 #include "CPU/Contract/MultiplyGroups.h"
 #include "CPU/Contract/Pairs.h"
@@ -301,6 +302,16 @@ bool cpu::multipliesInPairs(ContractOp contract, const SmallWeights &weights,
     return false;
   return !hasFewRows(contract) ||
          (weights.getBias() == 0 && weights.group != 0 && !weights.hasOffset() && lanes == 16);
+}
+
+bool cpu::multipliesDigits(ContractOp contract, const codegen::CPUInfo &target) {
+  const char *reason;
+  int64_t most = maxBlockFloatRows(target, target.lanes(Float32Type::get(contract.getContext())));
+  if (sym::product(contract.getM().getSizes()).constant().value_or(most + 1) > most)
+    return false;
+  std::optional<SmallWeights> weights = SmallWeights::get(contract, reason);
+  return weights && weights->getBias() == 0 && weights->group != 0 && !weights->hasOffset() &&
+         weights->group % blockFloatSteps == 0;
 }
 
 //===-- Packed operands ----------------------------------------------------------------------===//

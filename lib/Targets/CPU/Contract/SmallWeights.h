@@ -92,6 +92,8 @@ bool hasFewRows(kernel::ContractOp contract);
 /// Small integers are worth multiplying as pairs of bf16 on this CPU.
 bool multipliesInPairs(kernel::ContractOp contract, const SmallWeights &weights,
                        const codegen::CPUInfo &target);
+/// Rows of f32 are so few that their digits multiply weights of four bits faster (BlockFloats.h).
+bool multipliesDigits(kernel::ContractOp contract, const codegen::CPUInfo &target);
 /// Puts the left operand of such a contract along the sum, unless it lies so.
 void placeLeftAlongSum(kernel::ContractOp contract, mlir::RewriterBase &rewriter);
 /// Weights of bf16 may be laid out in words of two steps of the sum; nobody else reads them.
