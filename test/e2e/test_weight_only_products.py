@@ -150,21 +150,21 @@ def blocks(rows, *shape):
 
 
 @CPUS
-@pytest.mark.parametrize("rows, group", [(1, 32), (2, 32), (1, 96), (1, 256)])
-def test_digits_are_as_exact(compile_model, cpu, rows, group):
+@pytest.mark.parametrize("rows, group, symmetric", [(1, 32, True), (2, 32, True), (1, 96, False), (1, 256, True), (1, 32, False)])
+def test_digits_are_as_exact(compile_model, cpu, rows, group, symmetric):
     """Rows that are multiplied as integers with an exponent for each 32: the last panel of columns is not full, and a long sum is cut."""
-    module, x = Linear(91, 6912, group, -8, 8), blocks(rows, 6912)
-    exact = (
-        x.double() @ (module.weights.weight.double().unflatten(1, (-1, group)) * module.weights.scales.double().unsqueeze(2)).flatten(1).T
-    )
+    module, x = Linear(91, 6912, group, -8, 8, symmetric), blocks(rows, 6912)
+    groups = module.weights.weight.double().unflatten(1, (-1, group)) - module.weights.zeros.double().unsqueeze(2)
+    exact = x.double() @ (groups * module.weights.scales.double().unsqueeze(2)).flatten(1).T
     results = torch.as_tensor(compile_model(module, (x,), options=(f"--cpu={cpu}",)).model.run([x])[0]), module(x)
     errors = [(result.double() - exact).square().mean().sqrt() for result in results]
     assert errors[0] <= 1.5 * errors[1]
 
 
-def test_digits_of_special_values(compile_model):
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_digits_of_special_values(compile_model, symmetric):
     """Zeros, denormal numbers, the edges of three digits, NaN, and infinities, of which a block of 32 steps gives NaN if there are several."""
-    module = Linear(56, 96, 32, -8, 8)
+    module = Linear(56, 96, 32, -8, 8, symmetric)
     model = compile_model(module, (some(1, 96),), options=("--cpu=x86-64-v3",)).model
     zeros = torch.zeros(1, 96)
     numbers = torch.tensor([0x7EFEFE, 0x7EFEFF, 0x7FFFFF, 0x7F7F80, 0x000001], dtype=torch.int32)
@@ -211,6 +211,7 @@ class Others(torch.nn.Module):
             torch.nn.functional.conv2d(images, self.kernel().reshape(16, 8, 3, 3), padding=1),
             torch.ops.aten._weight_int8pack_mm(x, self.eight.weight, self.eight.scales[:, 0]),
             torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs),
+            torch.ops.aten._weight_int4pack_mm_for_cpu(normed[:1], self.packed, 32, self.pairs),
         )
 
 

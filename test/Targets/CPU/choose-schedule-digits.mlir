@@ -2,7 +2,7 @@
 
 // A row of f32 is multiplied as digits by four bits with a scale for each group of steps: there is memory for those of 64 blocks.
 // CHECK-LABEL: kernel.func @row
-// CHECK-SAME: scratch = 7168
+// CHECK-SAME: scratch = 7424
 // CHECK-SAME: schedule = #cpu.contract<tile_rows = 1, vectors = 2, lanes = 8, block_rows = 1, block_columns = 256, block_sums = 2048, unit = digits>
 kernel.func @row(%x: tensor<1x2048xf32>, %w: tensor<16x256x16xi32>, %s: tensor<16x64x16xf32>) -> tensor<1x256xf32> {
   %y = kernel.contract batch [] m [1] n [256] k [64, 4, 8] panel 16 lhs {
@@ -30,7 +30,7 @@ kernel.func @row(%x: tensor<1x2048xf32>, %w: tensor<16x256x16xi32>, %s: tensor<1
 
 // The digits of a long row are multiplied in parts that stay in level 1 cache, and the next panel is fetched.
 // CHECK-LABEL: kernel.func @long_row
-// CHECK-SAME: scratch = 29696
+// CHECK-SAME: scratch = 30720
 // CHECK-SAME: block_sums = 2048, epilogue = memory, prefetch = l2, unit = digits>
 kernel.func @long_row(%x: tensor<1x8192xf32>, %w: tensor<16x1024x16xi32>, %s: tensor<16x256x16xf32>) -> tensor<1x256xf32> {
   %y = kernel.contract batch [] m [1] n [256] k [256, 4, 8] panel 16 lhs {
@@ -46,6 +46,35 @@ kernel.func @long_row(%x: tensor<1x8192xf32>, %w: tensor<16x1024x16xi32>, %s: te
     %c = arith.sitofp %q : i32 to f32
     %scale = kernel.read %s (d0, d1, d2, d3, d4) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<16x256x16xf32> -> f32
     %p = arith.mulf %c, %scale : f32
+    kernel.yield %p : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x256xf32>
+  kernel.return %y : tensor<1x256xf32>
+}
+
+// -----
+
+// Zero points are multiplied by the sum of a block's integers.
+// CHECK-LABEL: kernel.func @zeros
+// CHECK-SAME: unit = digits>
+kernel.func @zeros(%x: tensor<1x2048xf32>, %w: tensor<16x256x16xi32>, %s: tensor<16x64x16xf32>, %z: tensor<16x64x16xf32>) -> tensor<1x256xf32> {
+  %y = kernel.contract batch [] m [1] n [256] k [64, 4, 8] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, 32*d2 + 8*d3 + d4) : tensor<1x2048xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4) -> (d1 floordiv 16, 4*d2 + d3, d1 mod 16) : tensor<16x256x16xi32> -> i32
+    %i = kernel.index (d0, d1, d2, d3, d4) -> (28 - 4*d4)
+    %by = arith.trunci %i : i64 to i32
+    %up = arith.shli %b, %by : i32
+    %top = arith.constant 28 : i32
+    %q = arith.shrsi %up, %top : i32
+    %c = arith.sitofp %q : i32 to f32
+    %zero = kernel.read %z (d0, d1, d2, d3, d4) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<16x64x16xf32> -> f32
+    %e = arith.subf %c, %zero : f32
+    %scale = kernel.read %s (d0, d1, d2, d3, d4) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<16x64x16xf32> -> f32
+    %p = arith.mulf %e, %scale : f32
     kernel.yield %p : f32
   } epilogue {
   ^bb0(%sum: f32):

@@ -12,7 +12,7 @@
 // digits. In 16 bits they may pass the end on the way, but not when all 32 steps are in.
 //
 // A block has the digits of four words of weights (those of the four even steps and then of the odd ones, digit by digit), the
-// beginnings of the three sums, and 2^e as f32.
+// beginnings of the three sums, and, as f32, 2^e and the sum of the integers, which is multiplied by what is added to weights.
 //
 // A block with an infinity has 1 or -1 there, 0 elsewhere and a factor of infinity; with more than one, or NaN, the factor is NaN.
 #include "CPU/Contract/BlockFloats.h"
@@ -32,7 +32,8 @@ using namespace kiln::cpu;
 static constexpr int64_t lanes = 8, numDigits = 3, blockWords = blockFloatSteps / wordSteps;
 /// Places (i32) of a block.
 static constexpr int64_t wordPlaces = 2 * numDigits, firstBeginning = blockWords * wordPlaces,
-                         factorPlace = firstBeginning + numDigits, blockPlaces = factorPlace + 1;
+                         factorPlace = firstBeginning + numDigits, sumPlace = factorPlace + 1,
+                         blockPlaces = sumPlace + 1;
 /// What is added to an integer, and exchanged with it, to make unsigned digits signed.
 static constexpr int64_t digitOffset = 0x808080;
 static constexpr int64_t infinityBits = 0x7F800000;
@@ -208,6 +209,12 @@ private:
                          arith::AddIOp::create(b, loc, half(0), half(1)));
     store(sums, to, firstBeginning);
     store(factor, to, factorPlace);
+    Value sum;
+    for (Value integer : integers)
+      sum = sum ? arith::AddIOp::create(b, loc, sum, integer).getResult() : integer;
+    sum = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
+    sum = arith::SIToFPOp::create(b, loc, b.getF32Type(), sum);
+    store(sum, to, sumPlace);
   }
 };
 
@@ -229,8 +236,11 @@ public:
       Value right = advance(rhs, b.getI32Type(), group, words * shape.scaleStride);
       Value first = arith::MulIOp::create(b, loc, group, frame.constant(words));
       Value row = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
-      SmallVector<Value> scales =
-          loadScales(frame, shape.scales, shape.scaleType, row, shape.vectors, lanes);
+      scales = loadScales(frame, shape.scales, shape.scaleType, row, shape.vectors, lanes);
+      offsets = loadScales(frame, shape.offsets, b.getF32Type(), row, shape.vectors, lanes);
+      if (shape.subtractsFirst)
+        for (Value &offset : offsets)
+          offset = arith::NegFOp::create(b, loc, offset);
       SmallVector<Value> next(before);
       for (int64_t turn = 0; turn < turns; ++turn) {
         int64_t begin = turn * shape.vectors / turns, end = (turn + 1) * shape.vectors / turns;
@@ -247,8 +257,9 @@ public:
         for (int64_t i = 0; i < numRows; ++i)
           for (int64_t v = begin; v < end; ++v) {
             Value &sum = next[i * shape.vectors + v];
-            sum =
-                vector::FMAOp::create(b, loc, inner[i * (end - begin) + v - begin], scales[v], sum);
+            Value more = inner[i * (end - begin) + v - begin];
+            sum = addsOffsets() ? arith::AddFOp::create(b, loc, sum, more).getResult()
+                                : vector::FMAOp::create(b, loc, more, scales[v], sum).getResult();
           }
       }
       return next;
@@ -310,6 +321,7 @@ private:
     SmallVector<Value> sums(init);
     for (int64_t row = 0; row < numRows; ++row) {
       Value factor = loadToAll(b.getF32Type(), rows[row], factorPlace);
+      Value integers = offsets.empty() ? Value() : loadToAll(b.getF32Type(), rows[row], sumPlace);
       for (int64_t v = 0; v < count; ++v) {
         auto digit = [&](int64_t i) { return digits[(row * numDigits + i) * count + v]; };
         // Both lower digits have 24 bits together.
@@ -317,12 +329,21 @@ private:
         Value high = arith::SIToFPOp::create(b, loc, f32, sumDigits(digit(2), 1));
         Value whole = vector::FMAOp::create(b, loc, high, splat(65536.0F),
                                             arith::SIToFPOp::create(b, loc, f32, low));
+        if (addsOffsets())
+          whole =
+              vector::FMAOp::create(b, loc, whole, scales[begin + v],
+                                    arith::MulFOp::create(b, loc, integers, offsets[begin + v]));
+        else if (!offsets.empty())
+          whole = vector::FMAOp::create(b, loc, integers, offsets[begin + v], whole);
         Value &sum = sums[row * count + v];
         sum = vector::FMAOp::create(b, loc, whole, factor, sum);
       }
     }
     return sums;
   }
+
+  /// Offsets are added to weights behind their scales, and not taken off before.
+  bool addsOffsets() const { return !offsets.empty() && !shape.subtractsFirst; }
 
   /// `weight` times the sum of a digit.
   Value sumDigits(Value sum, int64_t weight) {
@@ -336,6 +357,8 @@ private:
   int64_t numRows;
   /// One instruction multiplies four bytes, and adds the products to 32 bits.
   bool hasDots;
+  /// Those of the group at work; what is subtracted is negative.
+  SmallVector<Value> scales, offsets;
 };
 
 } // namespace

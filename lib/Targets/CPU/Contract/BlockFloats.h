@@ -1,4 +1,5 @@
-// Products of a few rows of f32 and words of four bits, with a scale for each group of steps, by instructions for bytes.
+// Products of a few rows of f32 and words of four bits, with a scale for each group of steps and perhaps a zero point, by
+// instructions for bytes.
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_BLOCKFLOATS_H
 #define KILN_LIB_TARGETS_CPU_CONTRACT_BLOCKFLOATS_H
 

@@ -89,8 +89,8 @@ struct Analysis {
   /// Few rows of f32 sum groups of words before they scale them.
   bool sumsGroups(const ContractLayout &layout, const CPUInfo &target) const {
     std::optional<int64_t> rows = sym::product(m).constant();
-    if (small->inPairs || small->left || !small->scale || small->offset ||
-        small->steps != wordSteps || layout.lanes == 1 || !rows || *rows > maxWordGroupRows(target))
+    if (small->inPairs || small->left || !small->scale || small->steps != wordSteps ||
+        layout.lanes == 1 || !rows || *rows > maxWordGroupRows(target))
       return false;
     sym::Expr stride = 1;
     for (const ContractAxis &sum : llvm::reverse(layout.sums)) {
@@ -98,7 +98,9 @@ struct Analysis {
         return false;
       stride = stride * sum.extent;
     }
-    return true;
+    // Offsets multiply the sums of blocks, which only block floats have.
+    return !small->offset || (*rows <= maxBlockFloatRows(target, layout.lanes) &&
+                              *k[1].constant() * wordSteps % blockFloatSteps == 0);
   }
 
   /// The region's one read, without mask, whose value it yields.
@@ -759,6 +761,8 @@ void ContractLayout::apply(ContractAttr schedule) {
   if (unit == ProductUnit::Digits) {
     rows.front().lhsStride = countBlockFloatWords(*sumExtent().constant());
     sums.front().lhsStride = countBlockFloatWords(inner);
+  } else if (offsetTensor) {
+    inGroups = false; // floats do not sum them apart
   }
   epilogueInMemory = schedule.getEpilogue() == EpiloguePlace::Memory;
   tilesShareCode = schedule.getShareTiles();

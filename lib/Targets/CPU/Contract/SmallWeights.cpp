@@ -310,7 +310,7 @@ bool cpu::multipliesDigits(ContractOp contract, const codegen::CPUInfo &target) 
   if (sym::product(contract.getM().getSizes()).constant().value_or(most + 1) > most)
     return false;
   std::optional<SmallWeights> weights = SmallWeights::get(contract, reason);
-  return weights && weights->getBias() == 0 && weights->group != 0 && !weights->hasOffset() &&
+  return weights && weights->getBias() && weights->group != 0 &&
          weights->group % blockFloatSteps == 0;
 }
 
