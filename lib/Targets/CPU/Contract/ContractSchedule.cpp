@@ -233,13 +233,14 @@ static bool doTilesShareCode(const ContractLayout &layout, const CPUInfo &target
 /// A short sum is over before a fetch would have come; so is a matrix that fits in the cache, once
 /// many rows have read it. Before that it is in none: packed operands are weights, and all others of
 /// the model have been in the caches since this one was. A task of one tile reads its panels once, in
-/// the order of memory, which some CPUs see by themselves (`fetch_streams`). A panel that is fetched into level 1 cache drives
-/// the other out, unless both fit.
+/// the order of memory, which some CPUs see by themselves (`fetch_streams`), unless the sum is cut or zero
+/// points are a third stream. A panel that is fetched into level 1 cache drives the other out, unless both fit.
 static PrefetchCache choosePrefetch(const ContractLayout &layout, int64_t m,
                                     const CPUInfo &target) {
   std::optional<int64_t> sums = layout.sumExtent().constant();
   int64_t panelRowBytes = layout.panelRowBytes();
-  bool isInOrder = layout.numSumBlocks().isConstant(1) && !target.fetchStreams;
+  bool isInOrder = layout.numSumBlocks().isConstant(1) && !target.fetchStreams &&
+                   !(layout.unit == ProductUnit::Digits && layout.offsetTensor);
   bool isUseful = layout.packed && !layout.widened && !layout.depthwise && sums &&
                   *sums >= target.shortSum &&
                   layout.maxTiles() > (layout.hasVariableTiles() || !isInOrder ? 0 : 1) &&
@@ -663,10 +664,11 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
     int64_t blockRows = target.manyRows;
     if (layout.widened || (!layout.packed && layout.rhs == RightOperand::Panels))
       blockRows = chooseCopyingRows(columnBlocks, k * bytes, target);
-    // Each task writes the digits of all of its rows.
-    constexpr int64_t fewestColumns = 256;
+    // Each task writes the digits of all of its rows, which takes as long as some tens of columns.
+    constexpr int64_t enoughColumns = 512, fewestColumns = 256;
     if (hasDigits)
-      columnBlocks = std::min(columnBlocks, llvm::divideCeilSigned(n, fewestColumns));
+      columnBlocks = std::min({columnBlocks, llvm::divideCeilSigned(n, fewestColumns),
+                               std::max(llvm::divideCeilSigned(n, enoughColumns), target.cores)});
     if (columnBlocks >= target.cores)
       rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, blockRows));
     // All panels of a task are widened before any rows are multiplied, and stay in level 2 cache for all of them.
