@@ -73,6 +73,30 @@ def test_small_weights(compile_model, rows, tmp_path):
         assert_assembles(compiled.archive, tmp_path)
 
 
+class Symmetric(SmallWeights):
+    """Zero points that are zero, which those of a symmetric scheme are."""
+
+    def __init__(self):
+        super().__init__()
+        self.zeros.zero_()
+
+    def forward(self, x):
+        groups = self.fours.view(72, 16, 32).bfloat16() - self.zeros.bfloat16()
+        return F.linear(x, (groups * self.scales).view(72, 512))
+
+
+def test_zero_points_that_are_zero(compile_model):
+    """They cost nothing in a run, and others do not replace them; what a lane reads at once is scaled once."""
+    torch.manual_seed(2)
+    module, x = Symmetric(), torch.randn(1, 512).bfloat16()
+    compiled = compile_model(module, (x,), options=EMULATED)
+    compiled.check((x,), 2e-2, 6e-2)
+    text = run_tool("aot-compile", compiled.archive, "--target=cuda", "--emit=ptx", "-o", "-").stdout
+    assert text.count("fma.rn.f32") == 17 and not re.search(r"\b(sub|mul)\.(rn\.)?f32", text)
+    with pytest.raises(RuntimeError, match="weights with zero points other than 0"):
+        compiled.model.set_constant("zeros", torch.ones(72, 16, 1, dtype=torch.int8))
+
+
 class Narrow(torch.nn.Module):
     """Products of few elements with many steps, which blocks share: with an epilogue, in other orders, of integers, a convolution."""
 

@@ -60,6 +60,18 @@ int64_t kernel::chooseSharedPanel(ArrayRef<int64_t> panels, ContractTarget targe
   return std::clamp(between, *llvm::min_element(panels), *llvm::max_element(panels));
 }
 
+bool kernel::isSameInGroups(ContractOp contract, sym::Expr expr, unsigned dim, int64_t group,
+                            sym::Assumptions known) {
+  SmallVector<sym::Expr> extents = contract.getExtents(), dims;
+  unsigned number = extents.size(), within = number + 1;
+  known.setExtent(number, extents[dim].floorDiv(group));
+  known.setExtent(within, group);
+  for (unsigned i = 0; i < extents.size(); ++i)
+    dims.push_back(sym::Expr::dim(i));
+  dims[dim] = group * sym::Expr::dim(number) + sym::Expr::dim(within);
+  return !known.simplify(expr.substituteDims(dims)).dependsOn(sym::Expr::dim(within));
+}
+
 bool kernel::columnsAreBatch(ContractOp contract) {
   unsigned numBatch = contract.getNumBatch();
   if (numBatch == 0 || !sym::product(contract.getN().getSizes()).isConstant(1) ||

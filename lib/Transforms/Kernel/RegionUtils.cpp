@@ -1,6 +1,7 @@
 // Clones bodies into one another, and says what they read and cost.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "../../../runtime/ir_interface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -437,6 +438,15 @@ std::optional<ConstantBytes> kernel::getReadConstant(ReadOp read) {
   if (!constant || constant->hasAttr(mutatedAttrName) || !hasConstantBytes(constant.getValue()))
     return std::nullopt;
   return getConstantBytes(constant.getValue());
+}
+
+bool kernel::isReadOfZeros(Value value) {
+  while (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp, arith::ExtFOp, arith::ExtSIOp,
+                         arith::ExtUIOp, arith::TruncIOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto read = value.getDefiningOp<ReadOp>();
+  std::optional<ConstantBytes> bytes = read ? getReadConstant(read) : std::nullopt;
+  return bytes && llvm::all_of(bytes->data(), [](char byte) { return byte == 0; });
 }
 
 FuncOp kernel::createKernel(OpBuilder &builder, Operation *root, ArrayRef<Value> operands,

@@ -160,3 +160,45 @@ func.func @floats(%x: tensor<5x64xf32>, %z: tensor<1x64xf32>) -> (tensor<5x16xf3
   } : tensor<1x16xf32>
   return %a, %b : tensor<5x16xf32>, tensor<1x16xf32>
 }
+
+// -----
+
+// Zero points that are zero are checked where the scales beside them are read.
+// CHECK-LABEL: func.func @zeros
+// CHECK: %[[SCALES:.*]] = kernel.map {
+// CHECK: kernel.expect %{{.*}} if %{{.*}}, "weights with zero points other than 0" : bf16
+// CHECK: } : tensor<16x2xbf16>
+// CHECK: rhs {
+// CHECK-NOT: arith.subf
+// CHECK: kernel.read %[[SCALES]] (d0, d1, d2) -> (d1, d2 floordiv 32)
+func.func @zeros(%x: tensor<4x64xbf16>) -> tensor<4x16xbf16> {
+  %w = kernel.constant "w" dense<-7> : tensor<16x64xi8> : tensor<16x64xi8>
+  %z = kernel.constant "z" dense<0> : tensor<16x2xi8> : tensor<16x2xi8>
+  %s = kernel.constant "s" dense<0.5> : tensor<16x2xbf16> : tensor<16x2xbf16>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d1, d0) : tensor<16x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to bf16
+    %z0 = kernel.read %z (d0, d1) -> (d1, d0 floordiv 32) : tensor<16x2xi8> -> i8
+    %z1 = arith.sitofp %z0 : i8 to bf16
+    %z2 = arith.extf %z1 : bf16 to f32
+    %w2 = arith.extf %1 : bf16 to f32
+    %2 = arith.subf %w2, %z2 : f32
+    %3 = kernel.read %s (d0, d1) -> (d1, d0 floordiv 32) : tensor<16x2xbf16> -> bf16
+    %4 = arith.extf %3 : bf16 to f32
+    %5 = arith.mulf %2, %4 : f32
+    %6 = arith.truncf %5 : f32 to bf16
+    kernel.yield %6 : bf16
+  } : tensor<64x16xbf16>
+  %r = kernel.contract batch [] m [4] n [16] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<4x64xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d2, d1) : tensor<64x16xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<4x16xbf16>
+  return %r : tensor<4x16xbf16>
+}

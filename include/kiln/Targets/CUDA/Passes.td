@@ -23,7 +23,8 @@ def CudaKeepSmallWeights : Pass<"cuda-keep-small-weights", "::mlir::ModuleOp"> {
     A product of few rows, such as a decoder's step, waits for its weights to come from memory. Constant weights of
     eight bits that it has as floats, by scales and zero points of columns or of groups of steps, become the right
     operand's region; those of four bits are packed, eight in a word. Constants are folded next, which would make
-    floats of them. What rounds them to bf16 or f16 on the way to a sum in f32 goes away then.
+    floats of them. What rounds them to bf16 or f16 on the way to a sum in f32 goes away then. Zero points that are all zero do, too: a
+    map of the scales beside them, which becomes a constant, checks them in case others replace them.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect",
                            "::mlir::arith::ArithDialect"];

@@ -43,6 +43,11 @@ int64_t chooseSharedPanel(llvm::ArrayRef<int64_t> panels, ContractTarget target)
 /// along the channels.
 bool columnsAreBatch(ContractOp contract);
 
+/// Whether `expr`, over the contract's dims, does not change within `group` values of `dim`, the first a multiple of `group`, which
+/// divides the dim's extent. `known` is what is known of them.
+bool isSameInGroups(ContractOp contract, sym::Expr expr, unsigned dim, int64_t group,
+                    sym::Assumptions known);
+
 } // namespace kiln::kernel
 
 #endif // KILN_TRANSFORMS_KERNEL_CONTRACTTILES_H

@@ -7,15 +7,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-bool cpu::isReadOfZeros(Value value) {
-  while (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp, arith::ExtFOp, arith::ExtSIOp,
-                         arith::ExtUIOp, arith::TruncIOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  auto read = value.getDefiningOp<ReadOp>();
-  std::optional<ConstantBytes> bytes = read ? getReadConstant(read) : std::nullopt;
-  return bytes && llvm::all_of(bytes->data(), [](char byte) { return byte == 0; });
-}
-
 cpu::LayoutAttr cpu::getLayout(ContractOp contract) {
   if (auto layout = contract->getAttrOfType<LayoutAttr>(layoutAttrName))
     return layout;

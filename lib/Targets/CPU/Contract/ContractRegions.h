@@ -8,9 +8,6 @@
 
 namespace kiln::cpu {
 
-/// `value` is read of a constant that the program does not write to, and perhaps converted, and all of its bytes are zero.
-bool isReadOfZeros(mlir::Value value);
-
 /// An index map of `region` uses dim `dim`.
 bool usesDim(mlir::Region &region, unsigned dim);
 

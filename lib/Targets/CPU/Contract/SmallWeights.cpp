@@ -144,24 +144,11 @@ private:
         continue;
       std::optional<int64_t> steps = extents[dim].constant();
       for (int64_t group = steps.value_or(0) / 2; group >= fewestSteps; --group)
-        if (*steps % group == 0 && isSameIn(group, *steps, dim, expr))
+        if (*steps % group == 0 && isSameInGroups(contract, expr, dim, group, assumptions))
           return group;
       return std::nullopt;
     }
     return 0;
-  }
-
-  /// `expr` is the same for `group` values of `dim` on end.
-  bool isSameIn(int64_t group, int64_t steps, unsigned dim, sym::Expr expr) {
-    unsigned number = extents.size(), within = number + 1;
-    sym::Assumptions known = assumptions;
-    known.setExtent(number, steps / group);
-    known.setExtent(within, group);
-    SmallVector<sym::Expr> dims;
-    for (unsigned i = 0; i < extents.size(); ++i)
-      dims.push_back(sym::Expr::dim(i));
-    dims[dim] = group * sym::Expr::dim(number) + sym::Expr::dim(within);
-    return !known.simplify(expr.substituteDims(dims)).dependsOn(sym::Expr::dim(within));
   }
 
   /// A float of constants that are all zero.

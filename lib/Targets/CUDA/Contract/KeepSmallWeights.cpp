@@ -142,10 +142,56 @@ private:
     emitRemark(RemarkKind::Done, contract, getArgument(), "Kept",
                [&] { return RemarkText{"weights of small integers widened where multiplied"}; });
     dropRounding(copy.getRhs(), rewriter);
+    dropZeros(copy, rewriter);
     yieldF32(copy.getLhs(), rewriter);
     packFours(copy, step, rewriter);
     rewriter.replaceOp(contract, copy);
     maps.insert(inlined.begin(), inlined.end());
+  }
+
+  /// Leaves away zero points that are all zero. They are checked where the scales beside them are read, in case others replace them.
+  void dropZeros(ContractOp contract, IRRewriter &rewriter) {
+    Region &region = contract.getRhs();
+    for (auto difference : llvm::make_early_inc_range(region.getOps<arith::SubFOp>())) {
+      if (!isReadOfZeros(difference.getRhs()))
+        continue;
+      Value value = difference.getRhs();
+      while (!value.getDefiningOp<ReadOp>())
+        value = value.getDefiningOp()->getOperand(0);
+      auto zero = value.getDefiningOp<ReadOp>();
+      auto isBeside = [&](ReadOp read) {
+        return isa<FloatType>(read.getType()) && read.getMapAttr() == zero.getMapAttr() &&
+               sym::getShape(read.getTensor()) == sym::getShape(zero.getTensor());
+      };
+      auto reads = llvm::to_vector(region.getOps<ReadOp>());
+      auto *scale = llvm::find_if(reads, isBeside);
+      if (scale == reads.end())
+        continue;
+      rewriter.setInsertionPoint(contract);
+      scale->getTensorMutable().assign(makeCheckedScales(*scale, zero, rewriter));
+      rewriter.replaceOp(difference, difference.getLhs());
+    }
+    eraseUnused(region.front());
+  }
+
+  /// What `scale` reads, once the zero points are seen to be zero.
+  Value makeCheckedScales(ReadOp scale, ReadOp zero, IRRewriter &rewriter) {
+    ImplicitLocOpBuilder builder(scale.getLoc(), rewriter);
+    KernelBuilder kernels(builder, symbols);
+    SmallVector<sym::Expr> shape = sym::getShape(scale.getTensor());
+    return kernels.map(shape, scale.getType(), [&](BodyBuilder &body) {
+      Element factor = body.read(scale.getTensor(), body.ownDims());
+      Value point = body.read(zero.getTensor(), body.ownDims()).value();
+      Value none = arith::ConstantOp::create(body.b(), rewriter.getZeroAttr(point.getType()));
+      Value holds =
+          isa<FloatType>(point.getType())
+              ? arith::CmpFOp::create(body.b(), arith::CmpFPredicate::OEQ, point, none).getResult()
+              : arith::CmpIOp::create(body.b(), arith::CmpIPredicate::eq, point, none).getResult();
+      auto message = builder.getStringAttr("weights with zero points other than 0");
+      return factor.make(
+          ExpectOp::create(body.b(), factor.value(), holds, message, IntegerAttr()).getResult(),
+          scale.getType());
+    });
   }
 
   /// The bounds of four bits that the bytes of a constant, as signed numbers, keep to.
