@@ -6,6 +6,7 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 
 from conftest import TARGET, cpu_options
 from test_ops_quantize import int4_weight
+from test_quantized_products import VNNI
 
 q = torch.ops.quantized_decomposed
 CPUS = pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
@@ -149,7 +150,7 @@ def blocks(rows, *shape):
     return x.flatten(-2)
 
 
-@CPUS
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3", *VNNI])
 @pytest.mark.parametrize("rows, group, symmetric", [(1, 32, True), (2, 32, True), (1, 96, False), (1, 256, True), (1, 32, False)])
 def test_digits_are_as_exact(compile_model, cpu, rows, group, symmetric):
     """Rows that are multiplied as integers with an exponent for each 32: the last panel of columns is not full, and a long sum is cut."""
@@ -208,6 +209,8 @@ class Others(torch.nn.Module):
             torch.nn.functional.linear(torch.relu(x.flip(1)), self.eight()),
             torch.nn.functional.linear(x.reshape(16, -1).mT, self.four()[:, :16]),
             x.expand(3, *x.shape) @ self.experts().reshape(3, 24, 64).mT,
+            normed[1:2].expand(3, 1, 64) @ self.experts().reshape(3, 24, 64).mT,
+            torch.nn.functional.linear(x.mT[:, 1:2].reshape(1, -1), self.four()),
             torch.nn.functional.conv2d(images, self.kernel().reshape(16, 8, 3, 3), padding=1),
             torch.ops.aten._weight_int8pack_mm(x, self.eight.weight, self.eight.scales[:, 0]),
             torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs),

@@ -228,8 +228,10 @@ public:
 
   SmallVector<Value> emit(Value lhs, Value rhs, ValueRange sums) {
     int64_t words = shape.groupWords, blocks = words / blockWords;
-    // Vectors of a panel take turns where the sums of their digits are more than registers.
-    int64_t most = std::max<int64_t>(frame.target.vectorRegisters / 2 / (numDigits * numRows), 1);
+    // Vectors of a panel take turns where the sums of their digits are more than registers. Two instructions need one for what is
+    // between them.
+    int64_t registers = frame.target.vectorRegisters * (hasDots ? 3 : 2) / 4;
+    int64_t most = std::max<int64_t>(registers / (numDigits * numRows), 1);
     int64_t turns = llvm::divideCeilSigned(shape.vectors, most);
     return emitLoop(frame.emit(shape.loops[0].extent), sums, [&](Value group, ValueRange before) {
       Value left = advance(lhs, b.getI32Type(), group, blocks * blockPlaces);
