@@ -49,6 +49,15 @@ def test_help_names_targets():
     assert re.search(r"--target=.*\n +cpu: the CPU alone\n +cuda: an NVIDIA GPU", run_tool("aot-compile", "--help").stdout)
 
 
+def test_list_ops():
+    """Operators that passes make of others have lowerings, too."""
+    support = dict(line.split() for line in run_tool("aot-compile", "--list-ops").stdout.splitlines())
+    native = ("relu.default", "add_.Tensor", "lstm.input", "gru_cell.default", "_foreach_add.List", "_foreach_maximum_.Scalar")
+    assert {support[f"aten.{name}"] for name in native} == {"native"}
+    assert support["aten._foreach_add.List_out"] == support["aten._cudnn_rnn.default"] == "fallback"
+    assert support["aten.stride.int"] == "refused"
+
+
 @pytest.mark.parametrize("arguments", [
     [], ["MODEL", "--nonsense"], ["MODEL", "--emit=nonsense"], ["MODEL", "--target=nonsense"], ["MODEL", "--cpu=nonsense"],
     ["MODEL", "--weights=nonsense"], ["MODEL", "--fallback=nonsense"], ["MODEL", "--int4-layout=nonsense"], ["MODEL", "--jobs=-1"], ["MODEL", "--jobs=many"], ["MODEL", "-O9"],

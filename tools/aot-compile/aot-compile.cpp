@@ -14,6 +14,7 @@
 #include "kiln/Pipeline/Compile.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Targets/CUDA/Architecture.h"
+#include "kiln/Transforms/Passes.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
@@ -499,12 +500,20 @@ Expected<CompileOptions> getOptions() {
   return options;
 }
 
+/// What becomes of calls of an operator, also by passes before lowering.
+lowering::Support getSupport(StringRef name) {
+  std::string ofList = torch::getForeachTarget(name);
+  if (torch::isRnn(name) || torch::isEncoderLayer(name))
+    return lowering::Support::Native;
+  return lowering::getSupport(ofList.empty() ? name : ofList);
+}
+
 void printOps() {
   SmallVector<StringRef> lines;
   torch::schemaTable().split(lines, '\n', -1, /*KeepEmpty=*/false);
   for (StringRef line : lines) {
     StringRef name = line.split('(').first;
-    lowering::Support support = lowering::getSupport(name);
+    lowering::Support support = getSupport(name);
     outs() << name << ' '
            << (support == lowering::Support::Native     ? "native"
                : support == lowering::Support::Fallback ? "fallback"

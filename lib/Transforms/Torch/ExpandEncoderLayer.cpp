@@ -14,6 +14,13 @@ using namespace kiln;
 using namespace kiln::torch;
 using sym::Expr;
 
+static constexpr StringLiteral attentionTarget = "aten._native_multi_head_attention.default",
+                               layerTarget = "aten._transformer_encoder_layer_fwd.default";
+
+bool torch::isEncoderLayer(StringRef target) {
+  return target == attentionTarget || target == layerTarget;
+}
+
 namespace {
 
 struct Linear {
@@ -221,9 +228,9 @@ struct ExpandEncoderLayer : kiln::impl::TorchExpandEncoderLayerBase<ExpandEncode
   void runOnOperation() override {
     getOperation().walk([](CallOp call) {
       // Lowering refuses calls that are left.
-      if (call.getTarget() == "aten._native_multi_head_attention.default" && expandAttention(call))
+      if (call.getTarget() == attentionTarget && expandAttention(call))
         return call.erase();
-      if (call.getTarget() != "aten._transformer_encoder_layer_fwd.default")
+      if (call.getTarget() != layerTarget)
         return;
       if (std::optional<Layer> layer = Layer::read(call)) {
         CallBuilder b(OpBuilder(call), call);

@@ -15,61 +15,21 @@ using namespace kiln::torch;
 
 namespace {
 
-class Expansion {
-public:
-  explicit Expansion(CallOp call) : call(call), args(call), b(call) {
-    std::tie(name, overload) = call.getTarget().drop_front(prefix.size()).split('.');
+constexpr StringLiteral prefix = "aten._foreach_";
+
+/// An operator on lists, by its name.
+struct ListOperator {
+  explicit ListOperator(StringRef target) {
+    std::tie(name, overload) = target.drop_front(prefix.size()).split('.');
     inPlace = name.consume_back("_");
   }
 
-  static bool matches(CallOp call) { return call.getTarget().starts_with(prefix); }
-
-  /// Leaves calls that it does not know for lowering to refuse.
-  void run() {
-    const OpSchema *schema = args.schema();
-    if (!schema || schema->arguments.empty() || !args.isList(listArgument()))
-      return;
-    size_t count = cast<ArrayAttr>(args.get(listArgument())).size();
-    if (call->getNumResults() != (inPlace ? 0 : count) || !hasLists(count) || !hasNumbers(count))
-      return;
-    std::string target = findTarget();
-    const OpSchema *base = lookupSchema(target);
-    if (target.empty() || !base)
-      return;
-    for (size_t i = 0; i < count; ++i) {
-      Value result = emit(target, *base, i);
-      if (!inPlace)
-        call->getResult(i).replaceAllUsesWith(result);
-    }
-    call.erase();
-  }
-
-private:
-  static constexpr StringLiteral prefix = "aten._foreach_";
-
   bool isPowerOfNumber() const { return overload == "ScalarAndTensor"; }
-  unsigned listArgument() const { return isPowerOfNumber() ? 1 : 0; }
-
-  /// Lists have an element for each call.
-  bool hasLists(size_t count) {
-    return llvm::all_of(call.getArgs(), [&](Attribute arg) {
-      auto list = dyn_cast<ArrayAttr>(arg);
-      return !list || list.size() == count;
-    });
-  }
 
   /// The argument that is a tensor of numbers, one for each call; none if there is no such
   /// argument.
   std::optional<unsigned> numbersArgument() const {
     return name.starts_with("addc") && overload == "Tensor" ? std::optional(3u) : std::nullopt;
-  }
-
-  bool hasNumbers(size_t count) {
-    if (!numbersArgument())
-      return true;
-    auto type = cast<RankedTensorType>(args.tensor(*numbersArgument()).getType());
-    return !isa<ComplexType>(type.getElementType()) && type.getRank() == 1 &&
-           type.getDimSize(0) == static_cast<int64_t>(count);
   }
 
   /// The operator for one element, in the form that writes its argument or in the other one.
@@ -92,6 +52,53 @@ private:
     else if (isNumber)
       form = "Scalar";
     return ("aten." + base + (inPlace ? "_." : ".") + form).str();
+  }
+
+  StringRef overload, name;
+  bool inPlace;
+};
+
+class Expansion {
+public:
+  explicit Expansion(CallOp call) : op(call.getTarget()), call(call), args(call), b(call) {}
+
+  /// Leaves calls that it does not know for lowering to refuse.
+  void run() {
+    const OpSchema *schema = args.schema();
+    if (!schema || schema->arguments.empty() || !args.isList(listArgument()))
+      return;
+    size_t count = cast<ArrayAttr>(args.get(listArgument())).size();
+    if (call->getNumResults() != (op.inPlace ? 0 : count) || !hasLists(count) || !hasNumbers(count))
+      return;
+    std::string target = op.findTarget();
+    const OpSchema *base = lookupSchema(target);
+    if (target.empty() || !base)
+      return;
+    for (size_t i = 0; i < count; ++i) {
+      Value result = emit(target, *base, i);
+      if (!op.inPlace)
+        call->getResult(i).replaceAllUsesWith(result);
+    }
+    call.erase();
+  }
+
+private:
+  unsigned listArgument() const { return op.isPowerOfNumber() ? 1 : 0; }
+
+  /// Lists have an element for each call.
+  bool hasLists(size_t count) {
+    return llvm::all_of(call.getArgs(), [&](Attribute arg) {
+      auto list = dyn_cast<ArrayAttr>(arg);
+      return !list || list.size() == count;
+    });
+  }
+
+  bool hasNumbers(size_t count) {
+    if (!op.numbersArgument())
+      return true;
+    auto type = cast<RankedTensorType>(args.tensor(*op.numbersArgument()).getType());
+    return !isa<ComplexType>(type.getElementType()) && type.getRank() == 1 &&
+           type.getDimSize(0) == static_cast<int64_t>(count);
   }
 
   /// A call of `target` on `tensor`, with `rest` as its further arguments.
@@ -134,7 +141,7 @@ private:
   Value emit(StringRef target, const OpSchema &base, size_t i) {
     SmallVector<Value> operands;
     SmallVector<Attribute> given;
-    std::optional<unsigned> numbers = numbersArgument();
+    std::optional<unsigned> numbers = op.numbersArgument();
     for (auto [index, arg] : llvm::enumerate(call.getArgs())) {
       if (index == numbers) {
         given.push_back(ScalarAttr::get(b.getContext(), operands.size()));
@@ -143,28 +150,27 @@ private:
         given.push_back(element(arg, i, operands));
       }
     }
-    if (name == "norm" || name == "powsum") // all dims, which go away
+    if (op.name == "norm" || op.name == "powsum") // all dims, which go away
       given.insert(given.begin() + 2, {b.getUnitAttr(), b.getBoolAttr(false)});
     // The one argument that is left is `alpha`.
     while (given.size() < base.arguments.size())
       given.push_back(b.getI64IntegerAttr(1));
-    Type type = inPlace ? operands.front().getType() : call->getResult(i).getType();
+    Type type = op.inPlace ? operands.front().getType() : call->getResult(i).getType();
     return CallOp::create(b, call.getLoc(), type, target, operands, given, call.getNodeAttr())
         ->getResult(0);
   }
 
+  ListOperator op;
   CallOp call;
   CallArgs args;
   OpBuilder b;
-  StringRef overload, name;
-  bool inPlace;
 };
 
 struct ExpandForeach : kiln::impl::TorchExpandForeachBase<ExpandForeach> {
   void runOnOperation() override {
     SmallVector<CallOp> calls;
     getOperation().walk([&](CallOp call) {
-      if (Expansion::matches(call))
+      if (call.getTarget().starts_with(prefix))
         calls.push_back(call);
     });
     for (CallOp call : calls)
@@ -173,3 +179,9 @@ struct ExpandForeach : kiln::impl::TorchExpandForeachBase<ExpandForeach> {
 };
 
 } // namespace
+
+std::string torch::getForeachTarget(StringRef target) {
+  if (!target.starts_with(prefix) || target.ends_with("out"))
+    return {};
+  return ListOperator(target).findTarget();
+}

@@ -40,6 +40,12 @@ std::optional<Kind> getKind(StringRef target) {
       .Default(std::nullopt);
 }
 
+} // namespace
+
+bool torch::isRnn(StringRef target) { return getKind(target).has_value(); }
+
+namespace {
+
 /// One layer in one direction.
 struct Weights {
   Value input, hidden, inputBias, hiddenBias; // no biases: null
