@@ -117,6 +117,10 @@ inline constexpr int64_t maxStepsAtOnce = 4;
 
 /// A loop that is to stay as it is: no unrolling, no vectorisation.
 void keepLoop(mlir::Operation *loop);
+/// Such a loop from 0 to `extent` (i64): `body` gets the number and the iteration's values, and returns the next ones.
+llvm::SmallVector<mlir::Value> emitKeptLoop(
+    codegen::KernelFrame &frame, mlir::Value extent, mlir::ValueRange init,
+    llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
 
 } // namespace kiln::cpu
 

@@ -233,52 +233,44 @@ public:
     int64_t registers = frame.target.vectorRegisters * (hasDots ? 3 : 2) / 4;
     int64_t most = std::max<int64_t>(registers / (numDigits * numRows), 1);
     int64_t turns = llvm::divideCeilSigned(shape.vectors, most);
-    return emitLoop(frame.emit(shape.loops[0].extent), sums, [&](Value group, ValueRange before) {
-      Value left = advance(lhs, b.getI32Type(), group, blocks * blockPlaces);
-      Value right = advance(rhs, b.getI32Type(), group, words * shape.scaleStride);
-      Value first = arith::MulIOp::create(b, loc, group, frame.constant(words));
-      Value row = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
-      scales = loadScales(frame, shape.scales, shape.scaleType, row, shape.vectors, lanes);
-      offsets = loadScales(frame, shape.offsets, b.getF32Type(), row, shape.vectors, lanes);
-      if (shape.subtractsFirst)
-        for (Value &offset : offsets)
-          offset = arith::NegFOp::create(b, loc, offset);
-      SmallVector<Value> next(before);
-      for (int64_t turn = 0; turn < turns; ++turn) {
-        int64_t begin = turn * shape.vectors / turns, end = (turn + 1) * shape.vectors / turns;
-        SmallVector<Value> zeros(numRows * (end - begin), splat(0.0F));
-        auto emitNumber = [&](Value block, ValueRange sums) {
-          Value word = arith::MulIOp::create(b, loc, block, frame.constant(blockWords));
-          return emitBlock(advance(left, b.getI32Type(), block, blockPlaces),
-                           advance(right, b.getI32Type(), word, shape.scaleStride),
-                           arith::AddIOp::create(b, loc, first, word), begin, end, sums);
-        };
-        SmallVector<Value> inner = blocks == 1
-                                       ? emitNumber(frame.constant(0), zeros)
-                                       : emitLoop(frame.constant(blocks), zeros, emitNumber);
-        for (int64_t i = 0; i < numRows; ++i)
-          for (int64_t v = begin; v < end; ++v) {
-            Value &sum = next[i * shape.vectors + v];
-            Value more = inner[i * (end - begin) + v - begin];
-            sum = addsOffsets() ? arith::AddFOp::create(b, loc, sum, more).getResult()
-                                : vector::FMAOp::create(b, loc, more, scales[v], sum).getResult();
+    return emitKeptLoop(
+        frame, frame.emit(shape.loops[0].extent), sums, [&](Value group, ValueRange before) {
+          Value left = advance(lhs, b.getI32Type(), group, blocks * blockPlaces);
+          Value right = advance(rhs, b.getI32Type(), group, words * shape.scaleStride);
+          Value first = arith::MulIOp::create(b, loc, group, frame.constant(words));
+          Value row = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
+          scales = loadScales(frame, shape.scales, shape.scaleType, row, shape.vectors, lanes);
+          offsets = loadScales(frame, shape.offsets, b.getF32Type(), row, shape.vectors, lanes);
+          if (shape.subtractsFirst)
+            for (Value &offset : offsets)
+              offset = arith::NegFOp::create(b, loc, offset);
+          SmallVector<Value> next(before);
+          for (int64_t turn = 0; turn < turns; ++turn) {
+            int64_t begin = turn * shape.vectors / turns, end = (turn + 1) * shape.vectors / turns;
+            SmallVector<Value> zeros(numRows * (end - begin), splat(0.0F));
+            auto emitNumber = [&](Value block, ValueRange sums) {
+              Value word = arith::MulIOp::create(b, loc, block, frame.constant(blockWords));
+              return emitBlock(advance(left, b.getI32Type(), block, blockPlaces),
+                               advance(right, b.getI32Type(), word, shape.scaleStride),
+                               arith::AddIOp::create(b, loc, first, word), begin, end, sums);
+            };
+            SmallVector<Value> inner =
+                blocks == 1 ? emitNumber(frame.constant(0), zeros)
+                            : emitKeptLoop(frame, frame.constant(blocks), zeros, emitNumber);
+            for (int64_t i = 0; i < numRows; ++i)
+              for (int64_t v = begin; v < end; ++v) {
+                Value &sum = next[i * shape.vectors + v];
+                Value more = inner[i * (end - begin) + v - begin];
+                sum = addsOffsets()
+                          ? arith::AddFOp::create(b, loc, sum, more).getResult()
+                          : vector::FMAOp::create(b, loc, more, scales[v], sum).getResult();
+              }
           }
-      }
-      return next;
-    });
+          return next;
+        });
   }
 
 private:
-  SmallVector<Value> emitLoop(Value extent, ValueRange init,
-                              function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-    auto loop = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), init);
-    keepLoop(loop);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    scf::YieldOp::create(b, loc, body(loop.getInductionVar(), loop.getRegionIterArgs()));
-    return SmallVector<Value>(loop.getResults());
-  }
-
   /// The steps of a block of the vectors [begin, end), for all rows; `first` is the number of its first word.
   SmallVector<Value> emitBlock(Value lhs, Value rhs, Value first, int64_t begin, int64_t end,
                                ValueRange init) {

@@ -37,6 +37,17 @@ void cpu::keepLoop(Operation *loop) {
                                               {}, {}, {}, {}, {}, {}, {}));
 }
 
+SmallVector<Value> cpu::emitKeptLoop(KernelFrame &frame, Value extent, ValueRange init,
+                                     function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  OpBuilder &b = frame.builder;
+  auto loop = scf::ForOp::create(b, frame.loc, frame.constant(0), extent, frame.constant(1), init);
+  keepLoop(loop);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  scf::YieldOp::create(b, frame.loc, body(loop.getInductionVar(), loop.getRegionIterArgs()));
+  return SmallVector<Value>(loop.getResults());
+}
+
 void cpu::fetchWord(KernelFrame &frame, const Prefetch &prefetch, Value word, int64_t steps,
                     int64_t bytes) {
   if (!prefetch.pointer)

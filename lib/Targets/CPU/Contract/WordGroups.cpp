@@ -13,7 +13,6 @@
 #include "CPU/Contract/SmallBits.h"
 #include "CPU/Contract/SmallWeights.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -40,52 +39,44 @@ public:
     // Vectors of a panel take turns where sums and words are more than registers.
     int64_t turn =
         inPairs ? shape.vectors : std::max<int64_t>(maxWordGroupRows(frame.target) / numRows, 1);
-    return emitLoop(frame.emit(shape.loops[0].extent), sums, [&](Value group, ValueRange before) {
-      Value left = advance(lhs, shape.lhsType, group, words * wordSteps);
-      Value right = advance(rhs, b.getI32Type(), group, words * shape.scaleStride);
-      Value first = arith::MulIOp::create(b, loc, group, frame.constant(words));
-      Value row = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
-      SmallVector<Value> scales =
-          loadScales(frame, shape.scales, shape.scaleType, row, shape.vectors, shape.lanes);
-      Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(f32));
-      SmallVector<Value> next(before);
-      for (int64_t begin = 0; begin < shape.vectors; begin += turn) {
-        int64_t end = std::min(begin + turn, shape.vectors), numSums = numRows * (end - begin);
-        SmallVector<Value> zeros(numSums * parts, zero);
-        SmallVector<Value> inner =
-            emitLoop(frame.constant(words), zeros, [&](Value word, ValueRange sums) {
-              if (begin == 0)
-                fetchWord(frame, prefetch, arith::AddIOp::create(b, loc, first, word), wordSteps,
-                          shape.vectors * shape.lanes * 4);
-              return emitWord(advance(left, shape.lhsType, word, wordSteps),
-                              advance(right, b.getI32Type(), word, shape.scaleStride), begin, end,
-                              sums);
-            });
-        for (int64_t v = begin; v < end; ++v) {
-          Value scale = scales[v];
-          if (!inTable)
-            scale = arith::MulFOp::create(b, loc, scale, splat(b.getF32FloatAttr(0x1p-28F), f32));
-          for (int64_t i = 0; i < numRows; ++i) {
-            int64_t at = i * (end - begin) + v - begin;
-            Value whole = inner[at], &sum = next[i * shape.vectors + v];
-            if (parts == 2)
-              whole = arith::AddFOp::create(b, loc, whole, inner[numSums + at]);
-            sum = vector::FMAOp::create(b, loc, whole, scale, sum);
+    return emitKeptLoop(
+        frame, frame.emit(shape.loops[0].extent), sums, [&](Value group, ValueRange before) {
+          Value left = advance(lhs, shape.lhsType, group, words * wordSteps);
+          Value right = advance(rhs, b.getI32Type(), group, words * shape.scaleStride);
+          Value first = arith::MulIOp::create(b, loc, group, frame.constant(words));
+          Value row = arith::MulIOp::create(b, loc, group, frame.constant(shape.scaleStride));
+          SmallVector<Value> scales =
+              loadScales(frame, shape.scales, shape.scaleType, row, shape.vectors, shape.lanes);
+          Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(f32));
+          SmallVector<Value> next(before);
+          for (int64_t begin = 0; begin < shape.vectors; begin += turn) {
+            int64_t end = std::min(begin + turn, shape.vectors), numSums = numRows * (end - begin);
+            SmallVector<Value> zeros(numSums * parts, zero);
+            SmallVector<Value> inner =
+                emitKeptLoop(frame, frame.constant(words), zeros, [&](Value word, ValueRange sums) {
+                  if (begin == 0)
+                    fetchWord(frame, prefetch, arith::AddIOp::create(b, loc, first, word),
+                              wordSteps, shape.vectors * shape.lanes * 4);
+                  return emitWord(advance(left, shape.lhsType, word, wordSteps),
+                                  advance(right, b.getI32Type(), word, shape.scaleStride), begin,
+                                  end, sums);
+                });
+            for (int64_t v = begin; v < end; ++v) {
+              Value scale = scales[v];
+              if (!inTable)
+                scale =
+                    arith::MulFOp::create(b, loc, scale, splat(b.getF32FloatAttr(0x1p-28F), f32));
+              for (int64_t i = 0; i < numRows; ++i) {
+                int64_t at = i * (end - begin) + v - begin;
+                Value whole = inner[at], &sum = next[i * shape.vectors + v];
+                if (parts == 2)
+                  whole = arith::AddFOp::create(b, loc, whole, inner[numSums + at]);
+                sum = vector::FMAOp::create(b, loc, whole, scale, sum);
+              }
+            }
           }
-        }
-      }
-      return next;
-    });
-  }
-
-  SmallVector<Value> emitLoop(Value extent, ValueRange init,
-                              function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-    auto loop = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), init);
-    keepLoop(loop);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    scf::YieldOp::create(b, loc, body(loop.getInductionVar(), loop.getRegionIterArgs()));
-    return SmallVector<Value>(loop.getResults());
+          return next;
+        });
   }
 
   Value advance(Value base, Type type, Value number, int64_t stride) {
