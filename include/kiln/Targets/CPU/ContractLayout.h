@@ -98,8 +98,8 @@ struct ContractLayout {
     return scaleTensor ? mlir::cast<mlir::RankedTensorType>(scaleTensor.getType()).getElementType()
                        : mlir::Type();
   }
-  /// A packed operand of small integers that each task widens to pairs of bf16, a panel at a time (WidenPairs.h):
-  /// `rhsType`, `rhsSteps` and `sums` are those of the pairs.
+  /// A packed operand of small integers that each task widens to pairs of bf16, or to f32, a panel at a time (WidenPanels.h):
+  /// `rhsType`, `rhsSteps` and `sums` are those of what is widened.
   struct Widened {
     mlir::Type type;   // of an element of `rhsTensor`
     int64_t steps = 1; // of the sum in one

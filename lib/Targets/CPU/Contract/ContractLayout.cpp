@@ -81,10 +81,17 @@ struct Analysis {
   /// The k dims are groups of steps with a scale, or those of an element.
   bool keepsAxes() const { return small && !widens() && (small->scale || small->steps != 1); }
   /// Each task widens small integers to pairs of bf16; few rows look them up.
-  bool widens() const {
+  bool widensToPairs() const {
     return small && small->inPairs &&
            !(hasFewRows(op) && small->steps == wordSteps && small->scale && !small->offset);
   }
+  /// Each task widens and scales what takes longer than a conversion, if its rows are not few.
+  bool widensToFloats() const {
+    return small && !small->inPairs && !small->left &&
+           (small->scale || small->steps == wordSteps) && !hasFewRows(op) &&
+           !sym::product(n).isConstant(1) && sym::product(k).isConstant();
+  }
+  bool widens() const { return widensToPairs() || widensToFloats(); }
 
   /// Few rows of f32 sum groups of words before they scale them.
   bool sumsGroups(const ContractLayout &layout, const CPUInfo &target) const {
@@ -167,7 +174,9 @@ bool Analysis::direct(ContractLayout &layout) const {
     for (auto [i, size] : llvm::enumerate(k))
       sums.push_back({{firstK + static_cast<unsigned>(i), 1, size, {size}}, (*sumStrides)[i]});
   }
-  if (widens()) {
+  if (widensToFloats() && sums.size() != 1)
+    return false;
+  if (widensToPairs()) {
     std::optional<int64_t> steps = sums.front().extent.constant();
     if (sums.size() != 1 || !sums.front().lhsStride.isConstant(1) || !steps ||
         *steps % pairSteps != 0)
@@ -315,8 +324,9 @@ bool Analysis::packed(ContractLayout &layout, const CPUInfo &target) const {
     int64_t groups = small->scale ? *k.front().constant() : 0;
     layout.widened = {read.getType(), small->steps,
                       groups == 0 ? 0 : *sym::product(k).constant() / groups};
-    layout.rhsType = IntegerType::get(read.getContext(), 32);
-    layout.rhsSteps = pairSteps;
+    layout.rhsType = widensToPairs() ? Type(IntegerType::get(read.getContext(), 32))
+                                     : Type(Float32Type::get(read.getContext()));
+    layout.rhsSteps = widensToPairs() ? pairSteps : 1;
   }
   layout.rhsUnsigned = small->isUnsigned;
   layout.subtractsFirst = small->subtractsFirst;

@@ -18,7 +18,7 @@
 #include "CPU/Contract/TurnedSums.h"
 #include "CPU/Contract/VariableTile.h"
 #include "CPU/Contract/VectorRows.h"
-#include "CPU/Contract/WidenPairs.h"
+#include "CPU/Contract/WidenPanels.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

@@ -14,7 +14,7 @@
 //
 // Left operands of bf16, on CPUs that multiply pairs of these: the weight that is yielded is rounded to
 // bf16, and steps 2*i and 2*i + 1 of a word are its bits from 4*i and from 16 + 4*i on. Many rows share
-// what a task has widened to pairs (WidenPairs.h), few look them up (WordGroups.h).
+// what a task has widened to pairs (WidenPanels.h), few look them up (WordGroups.h). So do many rows of f32 what it has widened to f32.
 //
 // Left operands of bytes (MultiplyGroups.h): the innermost k dims are the halves of a word, of two and
 // four steps: bits 4*d_half + 8*d_step on are those of a step, so that a shift and a mask make four

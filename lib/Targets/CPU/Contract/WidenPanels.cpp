@@ -1,5 +1,5 @@
-// Panels of small integers, widened to pairs of bf16 in a task's scratch memory.
-#include "CPU/Contract/WidenPairs.h"
+// Panels of small integers, widened to pairs of bf16 or to f32 in a task's scratch memory.
+#include "CPU/Contract/WidenPanels.h"
 #include "CPU/Contract/Pairs.h"
 #include "CPU/Contract/SmallBits.h"
 #include "CPU/Contract/SmallWeights.h"
@@ -13,16 +13,17 @@ using namespace kiln::cpu;
 
 namespace {
 
-class PairsEmitter {
+class PanelEmitter {
 public:
-  PairsEmitter(KernelFrame &frame, const ContractLayout &layout, int64_t vectors)
+  PanelEmitter(KernelFrame &frame, const ContractLayout &layout, int64_t vectors)
       : frame(frame), b(frame.builder), loc(frame.loc), layout(layout), vectors(vectors),
-        panel(layout.panel()), pairs(*layout.sums.front().extent.constant()),
-        group(layout.widened->group == 0 ? 2 * pairs : layout.widened->group) {}
+        panel(layout.panel()), isPairs(!isa<FloatType>(layout.rhsType)),
+        sum(*layout.sumExtent().constant()),
+        group(layout.widened->group == 0 ? sum : layout.widened->group) {}
 
   void emit(Value bits, Value scales, Value offsets, Value base) {
-    int64_t steps = std::max(layout.widened->steps, pairSteps), rows = group / steps;
-    emitRange(frame, 0, 2 * pairs / group, 2 * pairs / group, [&](sym::Expr number) {
+    int64_t steps = std::max(layout.widened->steps, isPairs ? pairSteps : 1), rows = group / steps;
+    emitRange(frame, 0, sum / group, sum / group, [&](sym::Expr number) {
       SmallVector<Value> scale = loadRow(scales, layout.scaleType(), number),
                          offset = loadRow(offsets, b.getF32Type(), number);
       emitRange(frame, 0, rows, rows, [&](sym::Expr inner) {
@@ -31,9 +32,12 @@ public:
           SmallVector<Value> values = loadSteps(bits, row, v, steps);
           for (Value &value : values)
             value = applyScale(frame, value, scale, offset, v, layout.subtractsFirst);
-          for (int64_t pair = 0; pair < steps / pairSteps; ++pair)
-            store(makeWords(values[2 * pair], values[2 * pair + 1]), base,
-                  row * (steps / pairSteps) + pair, v);
+          if (isPairs)
+            values = makePairs(values);
+          auto count = static_cast<int64_t>(values.size());
+          for (int64_t i = 0; i < count; ++i)
+            LLVM::StoreOp::create(b, loc, values[i], at(base, layout.rhsType, row * count + i, v),
+                                  /*alignment=*/4);
         }
       });
     });
@@ -51,10 +55,6 @@ private:
                                 type.getIntOrFloatBitWidth() / 8);
   }
 
-  void store(Value words, Value base, sym::Expr pair, int64_t v) {
-    LLVM::StoreOp::create(b, loc, words, at(base, b.getI32Type(), pair, v), /*alignment=*/4);
-  }
-
   SmallVector<Value> loadRow(Value base, Type type, sym::Expr row) {
     return loadScales(frame, base, type, frame.simplifyAndEmit(row * panel), vectors, layout.lanes);
   }
@@ -65,7 +65,8 @@ private:
     if (layout.widened->steps != 1) {
       Value words = load(bits, layout.widened->type, row, v);
       for (int64_t i = 0; i < steps; ++i)
-        values.push_back(widenSmallBits(frame, words, *firstPairBit(i).constant()));
+        values.push_back(
+            widenSmallBits(frame, words, isPairs ? *firstPairBit(i).constant() : smallBits * i));
       return values;
     }
     for (int64_t i = 0; i < steps; ++i) {
@@ -76,6 +77,13 @@ private:
                            : arith::SIToFPOp::create(b, loc, f32, number).getResult());
     }
     return values;
+  }
+
+  SmallVector<Value> makePairs(ArrayRef<Value> values) {
+    SmallVector<Value> pairs;
+    for (size_t i = 0; i < values.size(); i += pairSteps)
+      pairs.push_back(makeWords(values[i], values[i + 1]));
+    return pairs;
   }
 
   /// Words of two bf16, the first one in the lower half.
@@ -99,12 +107,14 @@ private:
   OpBuilder &b;
   Location loc;
   const ContractLayout &layout;
-  int64_t vectors, panel, pairs, group;
+  int64_t vectors, panel;
+  bool isPairs;
+  int64_t sum, group; // steps
 };
 
 } // namespace
 
 void cpu::emitWidenedPanel(KernelFrame &frame, const ContractLayout &layout, int64_t vectors,
                            Value bits, Value scales, Value offsets, Value base) {
-  PairsEmitter(frame, layout, vectors).emit(bits, scales, offsets, base);
+  PanelEmitter(frame, layout, vectors).emit(bits, scales, offsets, base);
 }
