@@ -85,11 +85,12 @@ struct Analysis {
     return small && small->inPairs &&
            !(hasFewRows(op) && small->steps == wordSteps && small->scale && !small->offset);
   }
-  /// Each task widens and scales what takes longer than a conversion, if its rows are not few.
+  /// Each task widens and scales what takes longer than a conversion, if its rows are known to be many: for one of a number that
+  /// a run alone knows it would take twice as long as in registers.
   bool widensToFloats() const {
     return small && !small->inPairs && !small->left &&
-           (small->scale || small->steps == wordSteps) && !hasFewRows(op) &&
-           !sym::product(n).isConstant(1) && sym::product(k).isConstant();
+           (small->scale || small->steps == wordSteps) && sym::product(m).isConstant() &&
+           !hasFewRows(op) && !sym::product(n).isConstant(1) && sym::product(k).isConstant();
   }
   bool widens() const { return widensToPairs() || widensToFloats(); }
 
