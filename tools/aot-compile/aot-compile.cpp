@@ -500,7 +500,7 @@ Expected<CompileOptions> getOptions() {
   return options;
 }
 
-/// What becomes of calls of an operator, also by passes before lowering.
+/// The support of an operator that a lowering has, or a pass before it.
 lowering::Support getSupport(StringRef name) {
   std::string ofList = torch::getForeachTarget(name);
   if (torch::isRnn(name) || torch::isEncoderLayer(name))

@@ -440,13 +440,14 @@ std::optional<ConstantBytes> kernel::getReadConstant(ReadOp read) {
   return getConstantBytes(constant.getValue());
 }
 
-bool kernel::isReadOfZeros(Value value) {
+ReadOp kernel::findReadOfZeros(Value value) {
   while (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp, arith::ExtFOp, arith::ExtSIOp,
                          arith::ExtUIOp, arith::TruncIOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   auto read = value.getDefiningOp<ReadOp>();
   std::optional<ConstantBytes> bytes = read ? getReadConstant(read) : std::nullopt;
-  return bytes && llvm::all_of(bytes->data(), [](char byte) { return byte == 0; });
+  bool isZero = bytes && llvm::all_of(bytes->data(), [](char byte) { return byte == 0; });
+  return isZero ? read : ReadOp();
 }
 
 FuncOp kernel::createKernel(OpBuilder &builder, Operation *root, ArrayRef<Value> operands,

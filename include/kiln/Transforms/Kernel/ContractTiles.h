@@ -43,8 +43,8 @@ int64_t chooseSharedPanel(llvm::ArrayRef<int64_t> panels, ContractTarget target)
 /// along the channels.
 bool columnsAreBatch(ContractOp contract);
 
-/// Whether `expr`, over the contract's dims, does not change within `group` values of `dim`, the first a multiple of `group`, which
-/// divides the dim's extent. `known` is what is known of them.
+/// `expr`, over the contract's dims, is the same for `group` values of `dim` on end, the first a multiple of `group`, which divides
+/// the dim's extent. `known` is what is known of the dims.
 bool isSameInGroups(ContractOp contract, sym::Expr expr, unsigned dim, int64_t group,
                     sym::Assumptions known);
 

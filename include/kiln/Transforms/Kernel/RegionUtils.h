@@ -118,8 +118,9 @@ bool isKnownConstant(mlir::Value tensor);
 /// The bytes of the constant that is read; nothing if it is none, or one that the program writes to.
 std::optional<ConstantBytes> getReadConstant(ReadOp read);
 
-/// `value` is read of a constant that the program does not write to, and perhaps converted, and all of its bytes are zero.
-bool isReadOfZeros(mlir::Value value);
+/// The read that `value` is, perhaps converted, of a constant that the program does not write to and all of whose bytes are zero;
+/// null: it is none.
+ReadOp findReadOfZeros(mlir::Value value);
 
 /// A `kernel.func` named after the kind of `root` and `number`, with a copy of it; `operands` are
 /// the tensors it reads (`getReadTensors`).

@@ -34,11 +34,9 @@ static constexpr int64_t lanes = 8, numDigits = 3, blockWords = blockFloatSteps 
 static constexpr int64_t wordPlaces = 2 * numDigits, firstBeginning = blockWords * wordPlaces,
                          factorPlace = firstBeginning + numDigits, sumPlace = factorPlace + 1,
                          blockPlaces = sumPlace + 1;
-/// What is added to an integer, and exchanged with it, to make unsigned digits signed.
+/// Added to an integer, and exchanged with it, this makes unsigned digits signed.
 static constexpr int64_t digitOffset = 0x808080;
 static constexpr int64_t infinityBits = 0x7F800000;
-
-static bool hasByteDots(const CPUInfo &target) { return target.avxvnni || target.avx512vnni; }
 
 int64_t cpu::countBlockFloatWords(int64_t steps) { return steps / blockFloatSteps * blockPlaces; }
 
@@ -46,12 +44,12 @@ int64_t cpu::maxBlockFloatRows(const CPUInfo &target, int64_t numLanes) {
   if (numLanes != lanes || looksUpSmallBits(target, numLanes))
     return 0;
   // Two rows are slower than floats on Zen 4 where digits take two instructions.
-  return hasByteDots(target) ? 4 : 1;
+  return hasByteDots(target, lanes) ? 4 : 1;
 }
 
 namespace {
 
-/// What both emitters make of vectors.
+/// Operations on vectors of eight that both emitters use.
 struct Vectors {
   explicit Vectors(KernelFrame &frame)
       : frame(frame), b(frame.builder), loc(frame.loc), i32(VectorType::get(lanes, b.getI32Type())),
@@ -224,7 +222,7 @@ class ProductEmitter : Vectors {
 public:
   ProductEmitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
       : Vectors(frame), shape(shape), prefetch(prefetch), numRows(shape.rowOffsets.size()),
-        hasDots(hasByteDots(frame.target)) {}
+        hasDots(hasByteDots(frame.target, lanes)) {}
 
   SmallVector<Value> emit(Value lhs, Value rhs, ValueRange sums) {
     int64_t words = shape.groupWords, blocks = words / blockWords;

@@ -9,6 +9,12 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 
+bool cpu::hasByteDots(const CPUInfo &target, int64_t lanes) {
+  if (lanes == 16)
+    return target.avx512vnni;
+  return (lanes == 8 || lanes == 4) && (target.avx512vnni || target.avxvnni);
+}
+
 namespace {
 
 class Emitter {
@@ -21,12 +27,9 @@ public:
     auto vector = dyn_cast<VectorType>(type);
     if (!vector)
       return {};
-    int64_t bits = vector.getNumElements() * 32;
-    const CPUInfo &target = frame.target;
-    bool has = bits == 512 ? target.avx512vnni
-                           : (bits == 256 || bits == 128) && (target.avx512vnni || target.avxvnni);
-    if (!has)
+    if (!cpu::hasByteDots(frame.target, vector.getNumElements()))
       return {};
+    int64_t bits = vector.getNumElements() * 32;
     Type bytes = VectorType::get(vector.getNumElements() * 4, b.getI8Type());
     Value operands[] = {sum, LLVM::BitcastOp::create(b, loc, bytes, a),
                         LLVM::BitcastOp::create(b, loc, bytes, x)};

@@ -6,6 +6,9 @@
 
 namespace kiln::cpu {
 
+/// One instruction multiplies and adds up the four bytes in each of `lanes` i32.
+bool hasByteDots(const codegen::CPUInfo &target, int64_t lanes);
+
 /// `sum` and the products of the four bytes in each i32 of `a`, which are unsigned, with those of
 /// `x`, which are signed. Values are i32 or vectors of it; sums wrap around. Narrow bytes are those whose
 /// sums of two products, the first and the second of four, the third and the fourth, fit in 16 bits.
@@ -16,11 +19,11 @@ mlir::Value multiplyAddBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::V
 /// and the sums of two of these, times `weight`.
 mlir::Value multiplyNarrowBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
                                 mlir::Type type);
-/// `sum`, of 16 bits, and such sums of two products.
-mlir::Value addNarrowBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
-                           mlir::Value sum, mlir::Type type);
 mlir::Value sumHalves(codegen::KernelFrame &frame, mlir::Value halves, mlir::Type type,
                       int64_t weight = 1);
+/// `sum`, of 16 bits, and the sums of two products.
+mlir::Value addNarrowBytes(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,
+                           mlir::Value sum, mlir::Type type);
 
 /// The same for the two halves of each i32, which are signed.
 mlir::Value multiplyAddHalves(codegen::KernelFrame &frame, mlir::Value a, mlir::Value x,

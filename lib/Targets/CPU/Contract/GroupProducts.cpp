@@ -37,10 +37,7 @@ public:
       : frame(frame), b(frame.builder), loc(frame.loc), shape(shape), prefetch(prefetch),
         numRows(shape.rowOffsets.size()), words(shape.groupWords), i32(vectorOf(b.getI32Type())),
         f32(vectorOf(b.getF32Type())) {
-    int64_t bits = 32 * shape.lanes;
-    const CPUInfo &target = frame.target;
-    bool hasDots = bits == 512 ? target.avx512vnni : target.avx512vnni || target.avxvnni;
-    inHalves = !hasDots && (bits == 512 || bits == 256);
+    inHalves = !hasByteDots(frame.target, shape.lanes) && (shape.lanes == 16 || shape.lanes == 8);
     chunk = std::min(words, mostWords);
     while (words % chunk != 0)
       --chunk;

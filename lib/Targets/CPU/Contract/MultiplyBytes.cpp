@@ -45,7 +45,7 @@ static bool isNarrow(const Dequantized &x) {
 static bool hasNoZeroPoints(const Dequantized &operand) {
   if (!operand.zero)
     return operand.zeroNumber == 0;
-  return isReadOfZeros(operand.zero);
+  return findReadOfZeros(operand.zero) != nullptr;
 }
 
 namespace {

@@ -153,7 +153,7 @@ private:
 
   /// A float of constants that are all zero.
   static bool isZero(Value value) {
-    return matchPattern(value, m_AnyZeroFloat()) || isReadOfZeros(value);
+    return matchPattern(value, m_AnyZeroFloat()) || findReadOfZeros(value);
   }
 
   /// The value that the outermost op changes; the change becomes a step. Null: there is none.

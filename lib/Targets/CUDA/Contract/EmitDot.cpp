@@ -116,8 +116,9 @@ private:
     auto product = rhsNumber.getDefiningOp<arith::MulFOp>();
     if (!product || op.getNumK() != 1 || rhsNumber.getType() != dims.sumType || vector == 1)
       return;
+    sym::Assumptions known = kernel::getAssumptions(&op.getRhs());
     for (unsigned side : {1, 0}) {
-      if (!isSameInSteps(product->getOperand(side)))
+      if (!isSameInSteps(product->getOperand(side), known))
         continue;
       rhsScale = product->getOperand(side);
       rhsNumber = product->getOperand(1 - side);
@@ -126,9 +127,8 @@ private:
   }
 
   /// No map of what `value` is computed of says anything else for another one of `vector` steps.
-  bool isSameInSteps(Value value) {
+  bool isSameInSteps(Value value, const sym::Assumptions &known) {
     Operation *inner = value.getDefiningOp();
-    sym::Assumptions known = kernel::getAssumptions(&op.getRhs());
     if (!inner || inner->getNumRegions() != 0)
       return false;
     if (auto map = kernel::getIndexMap(inner))
@@ -136,7 +136,7 @@ private:
         if (!kernel::isSameInGroups(op, expr, op.getExtents().size() - 1, vector, known))
           return false;
     return llvm::all_of(inner->getOperands(), [&](Value operand) {
-      return isa<RankedTensorType>(operand.getType()) || isSameInSteps(operand);
+      return isa<RankedTensorType>(operand.getType()) || isSameInSteps(operand, known);
     });
   }
 

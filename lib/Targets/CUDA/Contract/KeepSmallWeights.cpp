@@ -153,12 +153,9 @@ private:
   void dropZeros(ContractOp contract, IRRewriter &rewriter) {
     Region &region = contract.getRhs();
     for (auto difference : llvm::make_early_inc_range(region.getOps<arith::SubFOp>())) {
-      if (!isReadOfZeros(difference.getRhs()))
+      ReadOp zero = findReadOfZeros(difference.getRhs());
+      if (!zero)
         continue;
-      Value value = difference.getRhs();
-      while (!value.getDefiningOp<ReadOp>())
-        value = value.getDefiningOp()->getOperand(0);
-      auto zero = value.getDefiningOp<ReadOp>();
       auto isBeside = [&](ReadOp read) {
         return isa<FloatType>(read.getType()) && read.getMapAttr() == zero.getMapAttr() &&
                sym::getShape(read.getTensor()) == sym::getShape(zero.getTensor());
@@ -174,7 +171,7 @@ private:
     eraseUnused(region.front());
   }
 
-  /// What `scale` reads, once the zero points are seen to be zero.
+  /// The tensor that `scale` reads, once the zero points are seen to be zero.
   Value makeCheckedScales(ReadOp scale, ReadOp zero, IRRewriter &rewriter) {
     ImplicitLocOpBuilder builder(scale.getLoc(), rewriter);
     KernelBuilder kernels(builder, symbols);
