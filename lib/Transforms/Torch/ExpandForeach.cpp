@@ -15,12 +15,12 @@ using namespace kiln::torch;
 
 namespace {
 
-constexpr StringLiteral prefix = "aten._foreach_";
+constexpr StringLiteral foreachPrefix = "aten._foreach_";
 
 /// An operator on lists, by its name.
 struct ListOperator {
   explicit ListOperator(StringRef target) {
-    std::tie(name, overload) = target.drop_front(prefix.size()).split('.');
+    std::tie(name, overload) = target.drop_front(foreachPrefix.size()).split('.');
     inPlace = name.consume_back("_");
   }
 
@@ -170,7 +170,7 @@ struct ExpandForeach : kiln::impl::TorchExpandForeachBase<ExpandForeach> {
   void runOnOperation() override {
     SmallVector<CallOp> calls;
     getOperation().walk([&](CallOp call) {
-      if (call.getTarget().starts_with(prefix))
+      if (call.getTarget().starts_with(foreachPrefix))
         calls.push_back(call);
     });
     for (CallOp call : calls)
@@ -181,7 +181,7 @@ struct ExpandForeach : kiln::impl::TorchExpandForeachBase<ExpandForeach> {
 } // namespace
 
 std::string torch::getForeachTarget(StringRef target) {
-  if (!target.starts_with(prefix) || target.ends_with("out"))
+  if (!target.starts_with(foreachPrefix) || target.ends_with("out"))
     return {};
   return ListOperator(target).findTarget();
 }
