@@ -73,6 +73,18 @@ def test_groups(compile_and_compare, cpu, n):
     compile_and_compare(module, (some(5, 256),), dynamic, rtol=2e-5, atol=2e-3, more_inputs=more, options=(f"--cpu={cpu}",))
 
 
+@pytest.mark.skipif(bool(TARGET), reason="kernels of GPUs do not widen panels")
+@CPUS
+def test_groups_of_batches(compile_model, cpu):
+    """A row has the same bits in batches whose weights are widened in registers, and in memory."""
+    dynamic, x = ({0: torch.export.Dim("rows", min=1, max=1000)},), some(100, 256)
+    model = compile_model(Products(200), (x[:5],), dynamic, options=(f"--cpu={cpu}",)).model
+    whole = model.run([x])
+    for begin, end in ((0, 1), (3, 18), (99, 100), (20, 36)):
+        for part, output in zip(model.run([x[begin:end].clone()]), whole, strict=True):
+            assert torch.equal(torch.as_tensor(part), torch.as_tensor(output)[begin:end]), (begin, end)
+
+
 class Halves(Groups):
     """Weights that are dequantized to bf16."""
 

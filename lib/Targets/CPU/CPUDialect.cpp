@@ -98,7 +98,7 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockAxes, int64_t lhsPadding, Turn turn,
                                    int64_t tileSums, int64_t unroll, RightOperand rhs,
                                    PrefetchCache, ProductUnit unit, int64_t parts,
-                                   int64_t vectorRows) {
+                                   int64_t vectorRows, int64_t widenRows) {
   constexpr int64_t maxPadding = 4096, maxUnroll = 64;
   if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, // C1
                                      {"vectors", vectors},
@@ -143,6 +143,11 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
            << ", expected 1 but for one vector of columns whose epilogue is on registers";
   if (failed(codegen::verifyLanes(emitError, lanes * vectorRows))) // C12
     return failure();
+  if (widenRows < 0 ||
+      (widenRows != 0 &&
+       (unit != ProductUnit::Vectors || rhs != RightOperand::Panels || turn != Turn::None))) // C13
+    return emitError() << "widen_rows is " << widenRows
+                       << ", expected 0 or, for vectors of panels, a number of rows";
   if (unit != ProductUnit::Tiles)
     return success();
   if (tileRows > maxProductRows) // C10

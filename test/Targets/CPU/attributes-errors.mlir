@@ -160,6 +160,11 @@
 
 // -----
 
+// expected-error@+1 {{widen_rows is 16, expected 0 or, for vectors of panels, a number of rows}}
+#contract_c13 = #cpu.contract<tile_rows = 12, vectors = 1, lanes = 4, block_rows = 12, block_columns = 4, block_sums = 4, rhs = direct, widen_rows = 16>
+
+// -----
+
 // expected-error@+1 {{blocks of 75 keys, expected a multiple of the 10 of a tile}}
 #attention_c4 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 75>
 

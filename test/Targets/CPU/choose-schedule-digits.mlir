@@ -141,6 +141,59 @@ kernel.func @many_rows(%x: tensor<16x2048xf32>, %w: tensor<16x256x16xi32>, %s: t
 
 // -----
 
+// Rows of unknown number do so if they are many: there is memory for a panel, and for the sums of six rows.
+// CHECK-LABEL: kernel.func @open_rows
+// CHECK-SAME: scratch = 131456
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 6, vectors = 2, lanes = 8, {{.*}}prefetch = l2, widen_rows = 16>
+kernel.func @open_rows(%x: tensor<?x2048xf32, #sym.shape<[s0, 2048]>>, %w: tensor<16x256x16xi32>, %s: tensor<16x64x16xf32>) -> tensor<?x256xf32, #sym.shape<[s0, 256]>> {
+  %y = kernel.contract batch [] m [s0] n [256] k [64, 4, 8] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, 32*d2 + 8*d3 + d4) : tensor<?x2048xf32, #sym.shape<[s0, 2048]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4) -> (d1 floordiv 16, 4*d2 + d3, d1 mod 16) : tensor<16x256x16xi32> -> i32
+    %i = kernel.index (d0, d1, d2, d3, d4) -> (28 - 4*d4)
+    %by = arith.trunci %i : i64 to i32
+    %up = arith.shli %b, %by : i32
+    %top = arith.constant 28 : i32
+    %q = arith.shrsi %up, %top : i32
+    %c = arith.sitofp %q : i32 to f32
+    %scale = kernel.read %s (d0, d1, d2, d3, d4) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<16x64x16xf32> -> f32
+    %p = arith.mulf %c, %scale : f32
+    kernel.yield %p : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<?x256xf32, #sym.shape<[s0, 256]>>
+  kernel.return %y : tensor<?x256xf32, #sym.shape<[s0, 256]>>
+}
+
+// -----
+
+kernel.func @known_rows(%x: tensor<16x2048xf32>, %w: tensor<16x256x16xi32>, %s: tensor<16x64x16xf32>) -> tensor<16x256xf32> attributes {schedule = #cpu.contract<tile_rows = 6, vectors = 2, lanes = 8, block_rows = 6, block_columns = 256, block_sums = 2048, widen_rows = 16>} {
+  // expected-error @below {{: it has no packed right operand of small integers, or rows of a known number}}
+  %y = kernel.contract batch [] m [16] n [256] k [64, 4, 8] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, 32*d2 + 8*d3 + d4) : tensor<16x2048xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4) -> (d1 floordiv 16, 4*d2 + d3, d1 mod 16) : tensor<16x256x16xi32> -> i32
+    %i = kernel.index (d0, d1, d2, d3, d4) -> (28 - 4*d4)
+    %by = arith.trunci %i : i64 to i32
+    %up = arith.shli %b, %by : i32
+    %top = arith.constant 28 : i32
+    %q = arith.shrsi %up, %top : i32
+    %c = arith.sitofp %q : i32 to f32
+    %scale = kernel.read %s (d0, d1, d2, d3, d4) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<16x64x16xf32> -> f32
+    %p = arith.mulf %c, %scale : f32
+    kernel.yield %p : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<16x256xf32>
+  kernel.return %y : tensor<16x256xf32>
+}
+
+// -----
+
 kernel.func @given_rows(%x: tensor<2x2048xf32>, %w: tensor<16x256x16xi32>, %s: tensor<16x64x16xf32>) -> tensor<2x256xf32> attributes {schedule = #cpu.contract<tile_rows = 2, vectors = 2, lanes = 8, block_rows = 2, block_columns = 256, block_sums = 2048, unit = digits>} {
   // expected-error @below {{: there are more rows than are faster so}}
   %y = kernel.contract batch [] m [2] n [256] k [64, 4, 8] panel 16 lhs {

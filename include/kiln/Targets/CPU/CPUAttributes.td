@@ -186,6 +186,8 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
       their product.
     - `vector_rows`: rows whose sums lie side by side in a vector, each `lanes` of it: all columns that there are, too
       few to fill one.
+    - `widen_rows`: from so many rows on, where their number is known in a run only, a task widens and scales each panel of small
+      integers to f32 in its memory, once for all of its rows; fewer rows have them widened in registers, tile by tile. 0: all do.
 
     Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256. (C3) A tile has at
     most 512 vectors. (C4) `tile_axes` is 1 or 2, `block_axes` the same or one more. (C5) `lhs_padding` is up to
@@ -195,7 +197,7 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     are read as a multiple of 16 columns, the epilogue is in memory, and nothing is turned.
     (C11) `parts` is positive. (C12) `vector_rows` is a power of two that divides `tile_rows`; with more than one
     there is one vector of columns, and up to 256 lanes in all, vectors are multiplied, sums are not turned, and the
-    epilogue is on registers.
+    epilogue is on registers. (C13) `widen_rows` is not negative, and 0 but for vectors of panels.
   }];
   let parameters = (ins "int64_t":$tile_rows, "int64_t":$vectors, "int64_t":$lanes,
                         "int64_t":$block_rows, "int64_t":$block_columns, "int64_t":$block_sums,
@@ -213,7 +215,8 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
                         DefaultValuedParameter<"PrefetchCache", "PrefetchCache::None">:$epilogue_prefetch,
                         DefaultValuedParameter<"ProductUnit", "ProductUnit::Vectors">:$unit,
                         DefaultValuedParameter<"int64_t", "1">:$parts,
-                        DefaultValuedParameter<"int64_t", "1">:$vector_rows);
+                        DefaultValuedParameter<"int64_t", "1">:$vector_rows,
+                        DefaultValuedParameter<"int64_t", "0">:$widen_rows);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

@@ -106,6 +106,8 @@ struct ContractLayout {
     int64_t group = 0; // of the sum with one scale; 0: there are none
   };
   std::optional<Widened> widened;
+  /// The operand has another layout in which it is widened so, which takes longer for one of the rows, whose number is not known.
+  bool canBeWidened = false;
   /// Elements from step to step of each sum axis in a right operand that can be read where it is;
   /// empty: it cannot.
   llvm::SmallVector<sym::Expr> rhsStrides;
@@ -150,10 +152,11 @@ struct ContractLayout {
   int64_t parts = 1;
 
   /// Finds the structure; what the schedule decides is not set, but for the way to read the left
-  /// operand: `lhs`, or the first one that there is. Fails, reporting on the op, on types that are
+  /// operand: `lhs`, or the first one that there is. What can be widened is if `isWidened`. Fails, reporting on the op, on types that are
   /// not multiplied here, sizes out of range, and left operands that cannot be read so.
   static mlir::FailureOr<ContractLayout> get(kernel::ContractOp op, const codegen::CPUInfo &target,
-                                             std::optional<LeftOperand> lhs = std::nullopt);
+                                             std::optional<LeftOperand> lhs = std::nullopt,
+                                             bool isWidened = false);
 
   /// Batch dims that are not the columns.
   unsigned numOuterBatch() const {
@@ -266,9 +269,10 @@ bool readsInPlace(kernel::ContractOp op);
 /// not known.
 std::optional<int64_t> countRowsOfRun(kernel::ContractOp op);
 
-/// The layout with the schedule put in.
+/// The layout with the schedule put in; with `isWidened`, that of the schedule's `widen_rows` rows and more.
 mlir::FailureOr<ContractLayout> getScheduledLayout(kernel::ContractOp op, ContractAttr schedule,
-                                                   const codegen::CPUInfo &target);
+                                                   const codegen::CPUInfo &target,
+                                                   bool isWidened = false);
 
 } // namespace kiln::cpu
 

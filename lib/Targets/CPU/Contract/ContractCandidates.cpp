@@ -22,7 +22,8 @@ struct Parameters {
         tileAxes(from.getTileAxes()), blockAxes(from.getBlockAxes()),
         lhsPadding(from.getLhsPadding()), turn(from.getTurn()), tileSums(from.getTileSums()),
         unroll(from.getUnroll()), rhs(from.getRhs()), epiloguePrefetch(from.getEpiloguePrefetch()),
-        unit(from.getUnit()), parts(from.getParts()), vectorRows(from.getVectorRows()) {}
+        unit(from.getUnit()), parts(from.getParts()), vectorRows(from.getVectorRows()),
+        widenRows(from.getWidenRows()) {}
 
   int64_t tileRows, vectors, lanes, blockRows, blockColumns, blockSums;
   LeftOperand lhs;
@@ -35,7 +36,7 @@ struct Parameters {
   RightOperand rhs;
   PrefetchCache epiloguePrefetch;
   ProductUnit unit;
-  int64_t parts, vectorRows;
+  int64_t parts, vectorRows, widenRows;
 };
 
 class ContractCandidates {
@@ -65,7 +66,7 @@ private:
     candidates.add<ContractAttr>(
         p.tileRows, p.vectors, p.lanes, p.blockRows, p.blockColumns, p.blockSums, p.lhs, p.epilogue,
         p.shareTiles, p.prefetch, p.tileAxes, p.blockAxes, p.lhsPadding, p.turn, p.tileSums,
-        p.unroll, p.rhs, p.epiloguePrefetch, p.unit, p.parts, p.vectorRows);
+        p.unroll, p.rhs, p.epiloguePrefetch, p.unit, p.parts, p.vectorRows, p.widenRows);
   }
 
   /// As many blocks of rows and columns as that, if there are.
@@ -201,6 +202,9 @@ private:
     }
     Parameters p(base);
     p.shareTiles = !p.shareTiles;
+    add(p);
+    p = Parameters(base);
+    p.widenRows = 0;
     add(p);
   }
 

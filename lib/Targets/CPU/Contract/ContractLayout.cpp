@@ -66,13 +66,14 @@ namespace {
 
 /// The data that the analyses of the operands share.
 struct Analysis {
-  explicit Analysis(kernel::ContractOp op)
-      : op(op), m(op.getM().getSizes()), n(op.getN().getSizes()), k(op.getK().getSizes()),
-        firstM(op.getNumBatch()), firstN(firstM + m.size()), firstK(firstN + n.size()),
-        end(firstK + k.size()), assumptions(kernel::getAssumptions(&op.getLhs())),
-        small(PackedSmallWeights::get(op)) {}
+  explicit Analysis(kernel::ContractOp op, bool isWidened = false)
+      : op(op), isWidened(isWidened), m(op.getM().getSizes()), n(op.getN().getSizes()),
+        k(op.getK().getSizes()), firstM(op.getNumBatch()), firstN(firstM + m.size()),
+        firstK(firstN + n.size()), end(firstK + k.size()),
+        assumptions(kernel::getAssumptions(&op.getLhs())), small(PackedSmallWeights::get(op)) {}
 
   mutable kernel::ContractOp op; // a handle whose accessors are not const
+  bool isWidened;
   ArrayRef<sym::Expr> m, n, k;
   unsigned firstM, firstN, firstK, end;
   sym::Assumptions assumptions;
@@ -85,12 +86,15 @@ struct Analysis {
     return small && small->inPairs &&
            !(hasFewRows(op) && small->steps == wordSteps && small->scale && !small->offset);
   }
-  /// Each task widens and scales what takes longer than a conversion, if its rows are known to be many: for one of a number that
-  /// a run alone knows it would take twice as long as in registers.
-  bool widensToFloats() const {
+  /// Many rows can share what takes longer than a conversion to f32.
+  bool canWidenToFloats() const {
     return small && !small->inPairs && !small->left &&
-           (small->scale || small->steps == wordSteps) && sym::product(m).isConstant() &&
-           !hasFewRows(op) && !sym::product(n).isConstant(1) && sym::product(k).isConstant();
+           (small->scale || small->steps == wordSteps) && !hasFewRows(op) &&
+           !sym::product(n).isConstant(1) && sym::product(k).isConstant();
+  }
+  /// Each task widens and scales it; for one row of a number that a run alone knows, it would take twice as long as in registers.
+  bool widensToFloats() const {
+    return canWidenToFloats() && (isWidened || sym::product(m).isConstant());
   }
   bool widens() const { return widensToPairs() || widensToFloats(); }
 
@@ -413,7 +417,7 @@ std::optional<int64_t> cpu::countRowsOfRun(kernel::ContractOp op) {
 }
 
 FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUInfo &target,
-                                              std::optional<LeftOperand> lhs) {
+                                              std::optional<LeftOperand> lhs, bool isWidened) {
   ContractLayout layout;
   layout.op = op;
   layout.lhsType = op.getLhs().front().getTerminator()->getOperand(0).getType();
@@ -427,7 +431,7 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
   if (layout.lhsType.getIntOrFloatBitWidth() > layout.sumType.getIntOrFloatBitWidth())
     return op.emitOpError("the sum is narrower than its operands");
 
-  Analysis analysis(op);
+  Analysis analysis(op, isWidened);
   sym::Expr size = sym::product(op.getExtents());
   if (!size.isValid())
     return op.emitOpError("is too large");
@@ -456,6 +460,9 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
     layout.rhsOrder = analysis.rhsOrder();
     analysis.findRhsStrides(layout);
   }
+  ContractLayout other;
+  layout.canBeWidened = layout.packed && !layout.widened && analysis.canWidenToFloats() &&
+                        Analysis(op, /*isWidened=*/true).direct(other);
   return layout;
 }
 

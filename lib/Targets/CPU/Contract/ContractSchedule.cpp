@@ -14,6 +14,7 @@
 #include "CPU/Contract/BlockFloats.h"
 #include "CPU/Contract/ContractStaging.h"
 #include "CPU/Contract/GroupProducts.h"
+#include "CPU/Contract/SmallWeights.h"
 #include "CPU/Contract/TileProducts.h"
 #include "CPU/Contract/WordGroups.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
@@ -699,12 +700,14 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t blockAxes = layout.rows.size() - layout.blockAxis;
   int64_t parts = chooseParts(layout, outer * rowBlocks * columnBlocks, seconds, target);
   int64_t vectorRows = layout.vectorRows;
+  int64_t widenRows = layout.canBeWidened ? fewestManyRows : 0;
   auto makeSchedule = [&](EpiloguePlace epilogue, bool shareTiles, PrefetchCache prefetch,
                           int64_t padding, PrefetchCache ofEpilogue) {
     return ContractAttr::get(op.getContext(), tileRows, vectors, layout.lanes, blockRows,
                              blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch,
                              tileAxes, blockAxes, padding, layout.turn, layout.tileSums,
-                             target.unroll, layout.rhs, ofEpilogue, layout.unit, parts, vectorRows);
+                             target.unroll, layout.rhs, ofEpilogue, layout.unit, parts, vectorRows,
+                             widenRows);
   };
   // The rest follows from the tiles that there are.
   layout.apply(makeSchedule(hasTiles ? EpiloguePlace::Memory : EpiloguePlace::Registers, false,
@@ -747,6 +750,13 @@ FailureOr<KernelPlan> cpu::planContract(kernel::FuncOp func, const CPUInfo &targ
     return failure();
   plan.grid = layout->numTasks();
   plan.scratchBytes = layout->scratchBytes();
+  if (cast<ContractAttr>(plan.schedule).getWidenRows() != 0) {
+    FailureOr<ContractLayout> widened =
+        getScheduledLayout(op, cast<ContractAttr>(plan.schedule), target, /*isWidened=*/true);
+    if (failed(widened))
+      return failure();
+    plan.scratchBytes = std::max(plan.scratchBytes, widened->scratchBytes());
+  }
   if (!plan.grid.isValid())
     return op.emitOpError("is too large");
   return plan;

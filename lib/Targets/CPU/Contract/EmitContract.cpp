@@ -762,10 +762,27 @@ private:
 } // namespace
 
 LogicalResult cpu::emitContract(KernelFrame &frame, kernel::ContractOp contract) {
-  FailureOr<ContractLayout> layout =
-      getScheduledLayout(contract, getSchedule<ContractAttr>(frame.func), frame.target);
+  auto schedule = getSchedule<ContractAttr>(frame.func);
+  FailureOr<ContractLayout> layout = getScheduledLayout(contract, schedule, frame.target);
   if (failed(layout))
     return failure();
+  if (schedule.getWidenRows() == 0) {
+    ContractEmitter(frame, contract, std::move(*layout)).emit();
+    return success();
+  }
+  FailureOr<ContractLayout> widened =
+      getScheduledLayout(contract, schedule, frame.target, /*isWidened=*/true);
+  if (failed(widened))
+    return failure();
+  OpBuilder &b = frame.builder;
+  Value rows = frame.emit(sym::product(contract.getM().getSizes()));
+  Value areMany = arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::sge, rows,
+                                        frame.constant(schedule.getWidenRows()));
+  auto branch = scf::IfOp::create(b, frame.loc, areMany, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  ContractEmitter(frame, contract, std::move(*widened)).emit();
+  b.setInsertionPointToStart(branch.elseBlock());
   ContractEmitter(frame, contract, std::move(*layout)).emit();
   return success();
 }

@@ -10,8 +10,8 @@ using namespace kiln::cpu;
 static constexpr int64_t maxVariableTile = 32;
 
 FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, ContractAttr schedule,
-                                                  const codegen::CPUInfo &target) {
-  FailureOr<ContractLayout> layout = ContractLayout::get(op, target, schedule.getLhs());
+                                                  const codegen::CPUInfo &target, bool isWidened) {
+  FailureOr<ContractLayout> layout = ContractLayout::get(op, target, schedule.getLhs(), isWidened);
   if (failed(layout))
     return failure();
   auto refuse = [&](const Twine &reason) {
@@ -41,7 +41,11 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
     if (const char *reason = layout->whyNoBlockFloats(target))
       return refuse(reason);
   }
+  if (schedule.getWidenRows() != 0 && !isWidened && !layout->canBeWidened)
+    return refuse("it has no packed right operand of small integers, or rows of a known number");
   layout->apply(schedule);
+  if (isWidened)
+    layout->prefetch = PrefetchCache::None; // what is multiplied is in the cache
   if (layout->hasVariableTiles() && layout->maxTileSize() > maxVariableTile)
     return refuse("tiles of unknown height have up to " + Twine(maxVariableTile) + " steps");
   if (!layout->numSumBlocks().isConstant(1)) {

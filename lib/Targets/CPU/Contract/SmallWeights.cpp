@@ -276,8 +276,8 @@ std::pair<Value, Value> SmallWeights::createParameters(OpBuilder &builder, Locat
 //===-- Pairs of bf16 ------------------------------------------------------------------------===//
 
 bool cpu::hasFewRows(ContractOp contract) {
-  constexpr int64_t fewestRows = 16;
-  return sym::product(contract.getM().getSizes()).constant().value_or(fewestRows) < fewestRows;
+  return sym::product(contract.getM().getSizes()).constant().value_or(fewestManyRows) <
+         fewestManyRows;
 }
 
 bool cpu::multipliesInPairs(ContractOp contract, const SmallWeights &weights,

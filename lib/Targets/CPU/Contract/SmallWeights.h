@@ -89,6 +89,8 @@ bool sumsPairs(kernel::ContractOp contract);
 /// Rows that look their weights up, if these are in words and have scales alone. So few are multiplied in f32 otherwise: widening
 /// a panel for them takes longer than is gained.
 bool hasFewRows(kernel::ContractOp contract);
+/// Rows that are not few.
+constexpr int64_t fewestManyRows = 16;
 /// Small integers are worth multiplying as pairs of bf16 on this CPU.
 bool multipliesInPairs(kernel::ContractOp contract, const SmallWeights &weights,
                        const codegen::CPUInfo &target);
