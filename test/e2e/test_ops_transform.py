@@ -238,6 +238,22 @@ def others():
         (torch.ops.prims.div, ints(-20, 20, 30), ints(1, 7, 30)),
         (torch.ops.prims.div, rand(7), rand(7)),
         (torch.ops.prims.sin, rand(5)),
+        *(
+            (getattr(torch.ops.prims, name), rand(2, 5))
+            for name in "bessel_i0 bessel_j1 digamma erf_inv erfcx lgamma ndtri view_of".split()
+        ),
+        (torch.ops.prims.conj, torch.complex(rand(5), rand(5))),
+        (lambda a: torch.ops.prims.view_of_dtype(a, torch.int32), rand(6)),
+        *((getattr(torch.ops.prims, name), rand(2, 5), rand(2, 5)) for name in "add sub igamma nextafter".split()),
+        *((getattr(torch.ops.prims, name), ints(0, 9, 7), ints(0, 9, 7)) for name in "gcd shift_left shift_right_arithmetic".split()),
+        *((lambda a, f=f: f(a, [2, 0]), rand(2, 3, 4)) for f in (torch.ops.prims.sum, torch.ops.prims.amax, torch.ops.prims.prod)),
+        (lambda a: torch.ops.prims.var(a, [1], 0.0), rand(2, 6)),
+        (lambda a: torch.ops.prims.broadcast_in_dim(a, [4, 2, 3], [1, 2]), rand(2, 3)),
+        (lambda a: torch.ops.prims.broadcast_in_dim(a, [2, 5, 3], [0, 2]), rand(2, 1)),
+        (lambda a: torch.ops.prims.transpose(a, [2, 0, 1]), rand(2, 3, 4)),
+        (lambda a: torch.ops.prims.collapse(torch.ops.prims.split_dim(a, 1, 2), 0, 1), rand(3, 4)),
+        (lambda a: torch.ops.prims.squeeze(torch.ops.prims.rev(a, [0]), [1]), rand(3, 1, 4)),
+        (lambda a, b: torch.ops.prims.where(a > b, torch.ops.prims.cat([a], 0), torch.ops.prims.reshape(b, [3])), rand(3), rand(3)),
         (lambda a, m, i: aten._unsafe_masked_index(a, m, [i], -1.0), rand(6), torch.tensor([True, False, True]), torch.tensor([2, 99, 5])),
         (
             lambda a, m, i: aten._unsafe_masked_index(a, m, [None, i], 2.0),

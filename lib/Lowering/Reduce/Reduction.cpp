@@ -12,8 +12,9 @@ static std::pair<ReducedDims, bool> reducedDims(Call &call) {
   Value tensor = call.tensor(0);
   int64_t rank = rankOf(tensor);
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  if (call.args.has("dim"))
-    dims = call.dims("dim", rank);
+  for (StringRef key : {"dim", "dims"})
+    if (call.args.has(key))
+      dims = call.dims(key, rank);
   bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
   return {ReducedDims(tensor, dims), keepdim};
 }
@@ -292,13 +293,9 @@ static LogicalResult lowerVariance(Call &call, bool root, bool withMean) {
     correction = call.args.boolean("unbiased") ? 1 : 0;
   else if (call.args.has("correction") && !call.args.isNone("correction"))
     correction = call.constantNumber("correction");
-  int64_t rank = rankOf(tensor);
-  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  if (call.args.has("dim") && !call.args.isNone("dim"))
-    dims = call.dims("dim", rank);
-  bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
-  return call.set(variance(call, ReducedDims(tensor, dims), keepdim, elementType(tensor),
-                           correction, root, withMean));
+  auto [reduced, keepdim] = reducedDims(call);
+  return call.set(
+      variance(call, reduced, keepdim, elementType(tensor), correction, root, withMean));
 }
 
 /// (sum of |x|^p)^(1/p), with the limits for p = 0 and infinity.
