@@ -167,8 +167,8 @@ LogicalResult MmaScheduleAttr::verify(EmitError emitError, int64_t m, int64_t n,
   if (failed(verifyBlock(emitError, m, n, k, warp, warpSize)) ||
       failed(verifyRange(emitError, "stages", stages, 2, 8)))
     return failure();
-  if (step != 8 && step != 16)
-    return emitError() << "step = " << step << ", which has to be 16, or 8 of f32";
+  if (step != 8 && step != 16 && step != 32)
+    return emitError() << "step = " << step << ", which has to be 16, 8 of f32, or 32 of bytes";
   if (products != 1 && (products != 3 || step != 8))
     return emitError() << "products = " << products << ", which has to be 1, or 3 of f32";
   if (warp.m % mmaM || warp.n % mmaN || k % step)

@@ -36,6 +36,7 @@ public:
 
   void buildRewriteProducts(OpPassManager &pm) const override {
     pm.addPass(createCudaKeepSmallWeights());
+    pm.addPass(createCudaNarrowOperands());
   }
 
   void buildPrepareKernels(OpPassManager &pm) const override {

@@ -134,6 +134,30 @@ kernel.func @halves(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> t
 
 // -----
 
+// Bytes: an instruction has 32 steps, and sums wrap around in i32. Those of a right operand whose columns are neighbours are put in the order of
+// steps as they are stored, since nothing turns bytes round.
+// CHECK-LABEL: llvm.func @bytes(
+// CHECK: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16
+// CHECK: llvm.store %{{.*}} : i8
+// CHECK: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>{{.*}}num = 4
+// CHECK-NOT: layout = #nvvm.mma_layout<col>, num
+// CHECK: nvvm.mma.sync {{.*}}intOverflowBehavior = #nvvm.mma_int_overflow<wrapped>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 32>
+kernel.func @bytes(%x: tensor<64x64xi8>, %w: tensor<64x64xi8>) -> tensor<64x64xi32> attributes {aligned} {
+  %y = kernel.contract batch [] m [64] n [64] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xi8> -> i8
+    kernel.yield %a : i8
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<64x64xi8> -> i8
+    kernel.yield %a : i8
+  } epilogue {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<64x64xi32>
+  kernel.return %y : tensor<64x64xi32>
+}
+
+// -----
+
 // Columns of the right operand that are neighbours in memory are neighbours in shared memory, too, and turned round as
 // they are loaded.
 // CHECK-LABEL: llvm.func @columns(

@@ -95,7 +95,7 @@ module attributes {test.schedule = #cuda.fma<m = 64, n = 64, k = 0, thread = [8,
 
 // -----
 
-// expected-error @below {{step = 4, which has to be 16, or 8 of f32}}
+// expected-error @below {{step = 4, which has to be 16, 8 of f32, or 32 of bytes}}
 module attributes {test.schedule = #cuda.mma<m = 64, n = 64, k = 32, warp = [32, 32], step = 4, stages = 4>} {}
 
 // -----

@@ -151,7 +151,7 @@ def CUDA_MmaSchedule : CUDA_Schedule<"Mma", "mma", "ContractOp"> {
   let description = [{
     `#cuda.mma<m = 128, n = 128, k = 32, warp = [64, 64], step = 16, stages = 4>`: a block has `m` x
     `n` elements and brings `k` steps of both operands at a time to shared memory. A warp has a tile
-    made of instructions (`mma.sync`) of 16 x 8 elements and `step` steps: 16, or 8 of f32, which is
+    made of instructions (`mma.sync`) of 16 x 8 elements and `step` steps: 16, 32 of bytes, or 8 of f32, which is
     rounded to TF32. With `products = 3` f32 is cut in two numbers of TF32, of which three products are
     summed. What is copied asynchronously is under way for `stages` - 1 iterations ahead.
   }];

@@ -115,6 +115,16 @@ def CudaPackWindows : Pass<"cuda-pack-windows", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect"];
 }
 
+def CudaNarrowOperands : Pass<"cuda-narrow-operands", "::mlir::ModuleOp"> {
+  let summary = "Multiply signed bytes as such, instead of what they are widened to";
+  let description = [{
+    A contract whose operands are both bytes that were widened to i32 (`torch._int_mm`, and what dynamic quantization makes of linear
+    layers) yields the bytes: tensor cores multiply them and sum in i32, which wraps around as before. Must run before constants are
+    folded, which would keep what weights are widened to.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {
   let summary = "Lay out weights that contracts read so that their steps are consecutive";
   let description = [{

@@ -51,8 +51,10 @@ ContractDims::ContractDims(kernel::ContractOp op)
   rhsAlongN = walksAlong(rhs, nGroups) && !walksAlong(rhs, kGroups);
 }
 
-/// bf16 and f16, and f32 that may be rounded, summed in f32.
+/// bf16 and f16, and f32 that may be rounded, summed in f32; bytes, summed in i32.
 static bool mayUseTensorCores(const ContractDims &dims, unsigned tf32) {
+  if (dims.operandType.isInteger(8))
+    return dims.sumType.isInteger(32);
   return dims.sumType.isF32() && (dims.operandType.isF16() || dims.operandType.isBF16() ||
                                   (tf32 > 0 && dims.operandType.isF32()));
 }
@@ -103,6 +105,10 @@ static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, un
                                                {{32, 32}, {64, 64, 32}},
                                                {{16, 32}, {32, 64, 32}},
                                                {{16, 8}, {16, 32, 32}}};
+  static constexpr BlockCandidate bytes[] = {{{64, 64}, {128, 128, 64}},
+                                             {{32, 32}, {64, 64, 128}},
+                                             {{16, 32}, {32, 64, 128}},
+                                             {{16, 8}, {16, 32, 128}}};
   // The chunks of operands whose elements come one by one.
   static constexpr BlockCandidate single[] = {
       {{32, 32}, {64, 64, 32}}, {{16, 32}, {32, 64, 32}}, {{16, 8}, {16, 32, 32}}};
@@ -114,8 +120,10 @@ static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, un
     step = mmaStepBytes * 8 / dims.operandType.getIntOrFloatBitWidth();
     if (dims.operandType.isF32())
       candidates = ArrayRef(rounded).drop_front(wide ? 0 : 1);
+    else if (!wide)
+      candidates = ArrayRef(single);
     else
-      candidates = wide ? ArrayRef(halves) : ArrayRef(single);
+      candidates = dims.operandType.isInteger(8) ? ArrayRef(bytes) : ArrayRef(halves);
   }
   // Wide sums take two registers.
   if (dims.sumType.getIntOrFloatBitWidth() > 32)

@@ -155,16 +155,21 @@ MatrixFragments::Split MatrixFragments::split(ValueRange registers) {
 }
 
 void MatrixFragments::multiplyAdd(ValueRange left, ValueRange right, MutableArrayRef<Value> sums) {
-  Type f32 = b.getF32Type();
-  auto result = LLVM::LLVMStructType::getLiteral(b.getContext(), {f32, f32, f32, f32});
-  auto element = type.isF32()   ? NVVM::MMATypes::tf32
+  bool isBytes = type.isInteger(8);
+  SmallVector<Type> four(4, sums.front().getType());
+  auto result = LLVM::LLVMStructType::getLiteral(b.getContext(), four);
+  auto element = isBytes        ? NVVM::MMATypes::s8
+                 : type.isF32() ? NVVM::MMATypes::tf32
                  : type.isF16() ? NVVM::MMATypes::f16
                                 : NVVM::MMATypes::bf16;
+  std::optional<NVVM::MMAIntOverflow> overflow;
+  if (isBytes)
+    overflow = NVVM::MMAIntOverflow::wrapped;
   std::array<NVVM::MMATypes, 2> types = {element, element};
   std::array<NVVM::MMALayout, 2> layouts = {NVVM::MMALayout::row, NVVM::MMALayout::col};
   Value product = NVVM::MmaOp::create(b, loc, result, left, right, ValueRange(sums),
                                       ArrayRef<int64_t>{mmaM, mmaN, steps()}, std::nullopt,
-                                      std::nullopt, types, layouts);
+                                      overflow, types, layouts);
   for (auto [i, sum] : llvm::enumerate(sums))
     sum = LLVM::ExtractValueOp::create(b, loc, product, i);
 }

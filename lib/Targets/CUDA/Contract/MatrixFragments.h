@@ -7,7 +7,7 @@
 namespace kiln::cuda {
 
 /// Rows and columns of the product of one mma.sync. Its steps are 32 bytes of a row: 16 of two
-/// bytes, or 8 of f32, as TF32.
+/// bytes, 32 of one, or 8 of f32, as TF32.
 constexpr int64_t mmaM = 16, mmaN = 8, mmaStepBytes = 32;
 
 /// A matrix of `lines` x `length` elements in shared memory, of which ldmatrix reads 8 x 8: 16
@@ -47,8 +47,8 @@ struct SharedMatrix {
 
 /// This thread's part of matrices for the tensor cores. Lane 4*g + t of a warp holds, of the left
 /// operand, rows g and g + 8, of the right one column g, both at the steps 2t and 2t + 1 of either
-/// half of the steps (TF32: at step t of either half); and of the sums, rows g and g + 8 at columns
-/// 2t and 2t + 1. A register has two steps (TF32: one).
+/// half of the steps (TF32: at step t of either half; bytes: at 4t to 4t + 3); and of the sums, rows g and g + 8 at columns
+/// 2t and 2t + 1. A register has two steps (TF32: one; bytes: four).
 ///
 /// Lanes that hold the left operand (elements of two bytes), in registers a0 to a3, and the sums,
 /// in c0 to c3; the right operand's column g is as the left one's row g, in b0 and b1:
@@ -70,14 +70,14 @@ public:
   int64_t steps() const { return mmaStepBytes / (type.getIntOrFloatBitWidth() / 8); }
 
   /// Four registers of the left operand's 16 rows from `row` on. `alongSteps`: a line of the
-  /// matrix has the steps of a row; otherwise the rows of a step.
+  /// matrix has the steps of a row, as it must of bytes; otherwise the rows of a step.
   llvm::SmallVector<mlir::Value> loadLeft(const SharedMatrix &matrix, bool alongSteps,
                                           mlir::Value memory, sym::Expr row, sym::Expr k);
   /// Two registers for each of the right operand's `count` (1 or 2) times 8 columns.
   llvm::SmallVector<mlir::Value> loadRight(const SharedMatrix &matrix, bool alongSteps,
                                            mlir::Value memory, sym::Expr column, sym::Expr k,
                                            int64_t count);
-  /// Adds a product of 16 x 8 elements to four sums (f32).
+  /// Adds a product of 16 x 8 elements to four sums (f32; of bytes i32, which wrap around).
   void multiplyAdd(mlir::ValueRange left, mlir::ValueRange right,
                    llvm::MutableArrayRef<mlir::Value> sums);
 

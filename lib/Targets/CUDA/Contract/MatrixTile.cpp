@@ -1,9 +1,9 @@
 // A product on tensor cores: of elements of two bytes, or of f32 rounded to TF32, or cut in two
-// numbers of it, summed in f32.
+// numbers of it, summed in f32; of signed bytes, summed in i32.
 //
 // An operand's part lies in shared memory the way it does in the GPU's: steps of a row next to each
 // other, or rows of a step. ldmatrix reads either; only TF32 of the latter kind is read element by
-// element.
+// element. ldmatrix transposes no bytes: their steps always lie next to each other.
 #include "CUDA/Contract/ContractTile.h"
 #include "CUDA/Contract/MatrixFragments.h"
 
@@ -17,10 +17,12 @@ public:
   MatrixTile(DeviceFrame &frame, MmaScheduleAttr schedule, const ContractDims &dims)
       : frame(&frame), block(ContractBlock::of(schedule)), tile(schedule.getWarp()),
         splits(schedule.getProducts() == 3), fragments(frame, dims.operandType, splits),
-        left(makeMatrix(block.m, dims.lhsAlongM, dims)),
-        right(makeMatrix(block.n, dims.rhsAlongN, dims)), rowProducts(tile.m / mmaM),
-        columnProducts(tile.n / mmaN), leftAlongSteps(!dims.lhsAlongM),
-        rightAlongSteps(!dims.rhsAlongN) {
+        leftAlongSteps(isBytes(dims) || !dims.lhsAlongM),
+        rightAlongSteps(isBytes(dims) || !dims.rhsAlongN),
+        keepsLeft(leftAlongSteps != dims.lhsAlongM), keepsRight(rightAlongSteps != dims.rhsAlongN),
+        left(makeMatrix(block.m, leftAlongSteps, dims)),
+        right(makeMatrix(block.n, rightAlongSteps, dims)), rowProducts(tile.m / mmaM),
+        columnProducts(tile.n / mmaN) {
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
     sym::Expr warp = frame.named(thread.floorDiv(warpSize), frame.numThreads / warpSize);
     int64_t rowTiles = block.m / tile.m, columnTiles = block.n / tile.n;
@@ -33,7 +35,9 @@ public:
     bool alongSteps = side == Side::Left ? leftAlongSteps : rightAlongSteps;
     return matrix(side).address(*frame, memory, alongSteps ? row : k, alongSteps ? k : row);
   }
-  bool keepsNeighbours(Side) const override { return true; }
+  bool keepsNeighbours(Side side) const override {
+    return side == Side::Left ? keepsLeft : keepsRight;
+  }
   size_t numSums() const override { return 4 * rowProducts * columnProducts; }
 
   SmallVector<Value> multiply(Value lhs, Value rhs, ValueRange sums) override {
@@ -82,8 +86,9 @@ public:
   }
 
 private:
-  SharedMatrix makeMatrix(int64_t extent, bool alongRows, const ContractDims &dims) const {
-    if (!alongRows)
+  static bool isBytes(const ContractDims &dims) { return dims.operandType.isInteger(8); }
+  SharedMatrix makeMatrix(int64_t extent, bool alongSteps, const ContractDims &dims) const {
+    if (alongSteps)
       return {dims.operandType, extent, block.k};
     return {dims.operandType, block.k, extent, /*isPadded=*/dims.operandType.isF32()};
   }
@@ -94,9 +99,10 @@ private:
   TileShape tile; // of a warp
   bool splits;    // f32 into two numbers of TF32
   MatrixFragments fragments;
+  bool leftAlongSteps, rightAlongSteps; // a line has the steps of a row
+  bool keepsLeft, keepsRight;           // as the operand has them
   SharedMatrix left, right;
   int64_t rowProducts, columnProducts;
-  bool leftAlongSteps, rightAlongSteps;
   sym::Expr warpRow = 0, warpColumn = 0;
 };
 } // namespace

@@ -21,10 +21,11 @@ struct PackOperands : kiln::cuda::impl::CudaPackOperandsBase<PackOperands> {
       if (contract.getNumK() == 0)
         return;
       sym::Expr lastStep = sym::Expr::dim(contract.getExtents().size() - 1);
-      // Steps or rows: blocks take either.
-      if (!dims.lhsAlongM)
+      // Steps or rows: blocks take either, but of bytes.
+      bool areBytes = dims.operandType.isInteger(8);
+      if (!dims.lhsAlongM || areBytes)
         kernel::moveLast(contract, contract.getLhs(), lastStep);
-      if (!dims.rhsAlongN)
+      if (!dims.rhsAlongN || areBytes)
         kernel::moveLast(contract, contract.getRhs(), lastStep);
     });
   }

@@ -153,7 +153,10 @@ private:
 
   LogicalResult rewriteProduct(NVVM::MmaOp product) {
     auto type = product.getMultiplicandAPtxType();
-    int kind = type == NVVM::MMATypes::bf16 ? 0 : type == NVVM::MMATypes::f16 ? 1 : 2;
+    int kind = type == NVVM::MMATypes::bf16  ? 0
+               : type == NVVM::MMATypes::f16 ? 1
+               : type == NVVM::MMATypes::s8  ? 3
+                                             : 2;
     Value left = spill(product.getOperandA()), right = spill(product.getOperandB());
     Value sums = spill(product.getOperandC());
     call("mma", {}, {left, right, sums, constant(kind), site()});

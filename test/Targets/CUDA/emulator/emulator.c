@@ -353,8 +353,13 @@ float widen(uint16_t bits, enum operand operand) {
   return value;
 }
 
-/* What a tensor core sees of an operand's register: two elements, or one. */
-static void read_register(uint32_t bits, enum operand operand, float values[2]) {
+/* What a tensor core sees of an operand's register: two elements, one or four. */
+static void read_register(uint32_t bits, enum operand operand, float values[4]) {
+  if (operand == S8) {
+    for (unsigned i = 0; i < 4; ++i)
+      values[i] = (int8_t)(bits >> 8 * i);
+    return;
+  }
   if (operand == TF32) {
     bits &= ~0x1fffu;
     memcpy(values, &bits, sizeof bits);
@@ -364,17 +369,17 @@ static void read_register(uint32_t bits, enum operand operand, float values[2]) 
   values[1] = widen((uint16_t)(bits >> 16), operand);
 }
 
-/* m16n8k16, TF32: m16n8k8, with the places that the PTX ISA gives the fragments. */
+/* m16n8k16, TF32: m16n8k8, S8: m16n8k32, with the places that the PTX ISA gives the fragments. */
 static int finish_product(struct thread *warp) {
-  float left[16][16], right[16][8];
+  float left[16][32], right[32][8];
   for (unsigned lane = 0; lane < WARP; ++lane)
     if (warp[lane].state != AT_MMA || warp[lane].site != warp[0].site)
       return 0;
   enum operand operand = warp[0].operand;
-  unsigned each = operand == TF32 ? 1 : 2, steps = 8 * each;
+  unsigned each = operand == TF32 ? 1 : operand == S8 ? 4 : 2, steps = 8 * each;
   for (unsigned lane = 0; lane < WARP; ++lane) {
     unsigned group = lane / 4, in_group = lane % 4;
-    float values[2];
+    float values[4];
     for (unsigned i = 0; i < 4; ++i) {
       read_register(warp[lane].left[i], operand, values);
       for (unsigned part = 0; part < each; ++part)
@@ -389,8 +394,18 @@ static int finish_product(struct thread *warp) {
   for (unsigned lane = 0; lane < WARP; ++lane)
     for (unsigned i = 0; i < 4; ++i) {
       unsigned row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + (i & 1);
-      for (unsigned k = 0; k < steps; ++k)
-        warp[lane].registers[i] += left[row][k] * right[k][column];
+      float *sum = &warp[lane].registers[i];
+      uint32_t bits;
+      memcpy(&bits, sum, sizeof bits);
+      for (unsigned k = 0; k < steps; ++k) {
+        float product = left[row][k] * right[k][column];
+        if (operand == S8)
+          bits += (uint32_t)(int32_t)product;
+        else
+          *sum += product;
+      }
+      if (operand == S8)
+        memcpy(sum, &bits, sizeof bits);
     }
   for (unsigned lane = 0; lane < WARP; ++lane)
     warp[lane].state = READY;

@@ -35,7 +35,7 @@ enum state {
   DONE
 };
 
-enum operand { BF16, F16, TF32 }; /* of a matrix product */
+enum operand { BF16, F16, TF32, S8 }; /* of a matrix product */
 
 #define WARPGROUP 128
 #define MAX_SUMS 128    /* registers of a product */
@@ -55,7 +55,7 @@ struct thread {
   int32_t value, distance, received; /* of a shuffle */
   /* Of a matrix product: registers of the operands and of the sums, in its memory. */
   const uint32_t *left, *right;
-  float *registers;
+  float *registers; /* of S8 the bits of integers */
   enum operand operand;
   /* Of a load of matrices: a row of one, and registers. */
   const char *row;
