@@ -44,6 +44,10 @@ def half(*shape):
     return Drawn(shape, "float16")
 
 
+def byte(*shape):
+    return torch.randint(-128, 128, shape, dtype=torch.int8)
+
+
 def product(a, b):
     return a @ b.t()
 
@@ -77,6 +81,7 @@ def rungs(tiny=False):
         "mma": Rung(
             product, (half(40, 72), half(70, 72)), {"contract": r"mma\.sync"}, tolerance=2e-2, environment={"KILN_CUDA_VARIANTS": "0"}
         ),
+        "mma-bytes": Rung(lambda a, b: product(a.int(), b.int()), (byte(40, 72), byte(70, 72)), {"contract": r"mma\.sync"}, tolerance=0),
         "wgmma": Rung(lambda a, b: product(F.relu(a + a), b), (half(64, 64), half(64, 64)), {"contract": WGMMA}, tolerance=2e-2),
         "tma": Rung(product, (half(256, 256), half(256, 256)), {"contract": f"{WGMMA}.*{TMA}|{TMA}.*{WGMMA}"}, tolerance=2e-2),
         "cluster": Rung(product, (half(rows, steps), half(rows, steps)), {"contract": MULTICAST}, tolerance=2e-2),
