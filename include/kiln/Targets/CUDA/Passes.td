@@ -116,13 +116,14 @@ def CudaPackWindows : Pass<"cuda-pack-windows", "::mlir::ModuleOp"> {
 }
 
 def CudaNarrowOperands : Pass<"cuda-narrow-operands", "::mlir::ModuleOp"> {
-  let summary = "Multiply signed bytes as such, instead of what they are widened to";
+  let summary = "Multiply bytes on tensor cores, instead of what they are widened to";
   let description = [{
     A contract whose operands are both bytes that were widened to i32 (`torch._int_mm`, and what dynamic quantization makes of linear
-    layers) yields the bytes: tensor cores multiply them and sum in i32, which wraps around as before. Must run before constants are
-    folded, which would keep what weights are widened to.
+    layers) yields the bytes: tensor cores multiply them and sum in i32, which wraps around as before. One of floats of eight bits
+    (`torch._scaled_mm`) yields them as f16, of which all 256 are found to be numbers; not where rows are few, whose products wait for
+    memory. Must run before constants are folded, which would keep what weights are widened to.
   }];
-  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect"];
 }
 
 def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {

@@ -1,4 +1,6 @@
-// cuda-narrow-operands: products of bytes that a program widens before it multiplies them have bytes as operands.
+// cuda-narrow-operands: products of bytes that a program widens before it multiplies them have bytes as operands, and
+// those of floats of eight bits f16, which all of them are numbers of.
+#include "CUDA/Contract/ContractPlan.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "llvm/Support/DebugLog.h"
@@ -35,38 +37,104 @@ static MapOp findWideningMap(Region &operand) {
   return isAlone ? map : MapOp();
 }
 
-/// Null, or why the operands stay as they are.
-static const char *whyNot(ContractOp contract) {
-  if (contract.getBytes() || !contract.getEpilogue().getArgument(0).getType().isInteger(32))
-    return "sums are not those of numbers in i32";
-  for (Region *operand : {&contract.getLhs(), &contract.getRhs()})
-    if (!findWidening(*operand) && !findWideningMap(*operand))
-      return "an operand is no signed byte";
-  return nullptr;
+/// What a region yields if all that it reads is this byte; null: that is not known.
+static Attribute evaluate(Region &region, int64_t byte) {
+  llvm::DenseMap<Value, Attribute> values;
+  for (Operation &op : region.front().without_terminator()) {
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      values[read.getResult()] = IntegerAttr::get(read.getType(), static_cast<int8_t>(byte));
+      continue;
+    }
+    auto operands =
+        llvm::map_to_vector(op.getOperands(), [&](Value v) { return values.lookup(v); });
+    SmallVector<OpFoldResult> results;
+    if (op.getNumResults() != 1 || !llvm::all_of(operands, [](Attribute a) { return !!a; }) ||
+        failed(op.fold(operands, results)) || results.empty())
+      return {};
+    values[op.getResult(0)] = isa<Attribute>(results.front())
+                                  ? cast<Attribute>(results.front())
+                                  : values.lookup(cast<Value>(results.front()));
+  }
+  return values.lookup(region.front().getTerminator()->getOperand(0));
+}
+
+/// The operand is a float of eight bits, as f32, and every one of those is a number of f16.
+static bool yieldsFloat8(Region &operand) {
+  auto reads = llvm::to_vector(operand.front().getOps<ReadOp>());
+  bool isFloat8 = reads.size() == 1 && !reads.front().getMask() &&
+                  reads.front().getType().isInteger(8) &&
+                  isa<FloatType>(getElementTypeOrSelf(reads.front().getTensor()));
+  for (int64_t byte = 0; isFloat8 && byte < 256; ++byte) {
+    auto number = dyn_cast_if_present<FloatAttr>(evaluate(operand, byte));
+    if (!number || !number.getType().isF32())
+      return false;
+    APFloat half = number.getValue();
+    bool losesInfo = false;
+    half.convert(APFloat::IEEEhalf(), APFloat::rmNearestTiesToEven, &losesInfo);
+    isFloat8 = !losesInfo || half.isNaN();
+  }
+  return isFloat8;
 }
 
 namespace {
+
+enum class Narrowing { None, ToBytes, ToHalves };
+
+/// What is done to both operands; if nothing is, `reason` says why.
+Narrowing chooseNarrowing(ContractOp contract, const char *&reason) {
+  Type sum = contract.getEpilogue().getArgument(0).getType();
+  Region *operands[] = {&contract.getLhs(), &contract.getRhs()};
+  reason = "sums are not those of numbers in i32 or f32";
+  if (contract.getBytes() || !(sum.isInteger(32) || sum.isF32()))
+    return Narrowing::None;
+  reason = "an operand is no byte that is widened";
+  if (sum.isF32())
+    return llvm::all_of(operands, [](Region *operand) { return yieldsFloat8(*operand); }) &&
+                   !kiln::cuda::isDot(kiln::cuda::ContractDims(contract))
+               ? Narrowing::ToHalves
+               : Narrowing::None;
+  bool areBytes = llvm::all_of(operands, [](Region *operand) {
+    return findWidening(*operand) || findWideningMap(*operand);
+  });
+  return areBytes ? Narrowing::ToBytes : Narrowing::None;
+}
 
 struct NarrowOperands : kiln::cuda::impl::CudaNarrowOperandsBase<NarrowOperands> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     llvm::SetVector<Operation *> maps;
     getOperation().walk([&](ContractOp contract) {
-      if (const char *reason = whyNot(contract)) {
+      const char *reason;
+      Narrowing narrowing = chooseNarrowing(contract, reason);
+      if (narrowing == Narrowing::None) {
         LDBG() << "operands of " << contract.getLoc() << " are kept: " << reason;
         return;
       }
-      for (Region *operand : {&contract.getLhs(), &contract.getRhs()}) {
-        Operation *yield = operand->front().getTerminator();
-        if (MapOp map = findWideningMap(*operand)) {
-          maps.insert(map);
-          inlineRead(rewriter, yield->getOperand(0).getDefiningOp<ReadOp>(), map);
-        }
-        yield->setOperand(0, findWidening(*operand).getIn());
-        eraseUnused(operand->front());
-      }
+      for (Region *operand : {&contract.getLhs(), &contract.getRhs()})
+        if (narrowing == Narrowing::ToBytes)
+          yieldByte(*operand, rewriter, maps);
+        else
+          yieldHalf(*operand, rewriter);
     });
     eraseUnused(rewriter, std::move(maps));
+  }
+
+private:
+  static void yieldByte(Region &operand, IRRewriter &rewriter, llvm::SetVector<Operation *> &maps) {
+    Operation *yield = operand.front().getTerminator();
+    if (MapOp map = findWideningMap(operand)) {
+      maps.insert(map);
+      inlineRead(rewriter, yield->getOperand(0).getDefiningOp<ReadOp>(), map);
+    }
+    yield->setOperand(0, findWidening(operand).getIn());
+    eraseUnused(operand.front());
+  }
+
+  static void yieldHalf(Region &operand, IRRewriter &rewriter) {
+    Operation *yield = operand.front().getTerminator();
+    rewriter.setInsertionPoint(yield);
+    yield->setOperand(0, arith::TruncFOp::create(rewriter, yield->getLoc(), rewriter.getF16Type(),
+                                                 yield->getOperand(0)));
   }
 };
 

@@ -1,4 +1,4 @@
-"""Products of signed bytes on tensor cores, summed in 32 bits."""
+"""Products of signed bytes, and of floats of eight bits, on tensor cores."""
 
 import re
 
@@ -50,11 +50,45 @@ def test_products(compile_model, is_dynamic):
         compiled.check(example(number), 0, 0)
 
 
+def products_in_ptx(compiled):
+    ptx = run_tool("aot-compile", compiled.archive, "--target=cuda", "--emit=ptx", "-o", "-").stdout
+    return [kernel for kernel in re.split(r"\.visible \.entry ", ptx) if kernel.startswith("contract")]
+
+
 def test_instructions(compile_model):
     """Each product of bytes is multiplied on tensor cores."""
-    compiled = compile_model(Products(), example(70), options=EMULATED)
-    ptx = run_tool("aot-compile", compiled.archive, "--target=cuda", "--emit=ptx", "-o", "-").stdout
-    kernels = re.split(r"\.visible \.entry ", ptx)
-    products = [kernel for kernel in kernels if kernel.startswith("contract")]
+    products = products_in_ptx(compile_model(Products(), example(70), options=EMULATED))
     assert len(products) == 6
     assert all("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32" in kernel for kernel in products)
+
+
+class Floats(torch.nn.Module):
+    """A weight of the program, and an operand that it is given; scales of all and of rows; few rows, which stay as they are."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+        self.register_buffer("weight", (torch.randn(48, 128) * 8).to(torch.float8_e4m3fn))
+        self.register_buffer("scales", torch.rand(1, 48))
+
+    def forward(self, x, other):
+        one, multiply = torch.ones(()), torch._scaled_mm
+        x, other = x.to(torch.float8_e4m3fn), other.to(self.dtype)
+        return (
+            multiply(x, self.weight.t(), one, one * 2, out_dtype=torch.float32),
+            multiply(x, self.weight.t(), x[:, :1].to(torch.float32).abs() + 1, self.scales, out_dtype=torch.bfloat16),
+            multiply(x, other.t(), one, one, out_dtype=torch.float32),
+            multiply(x[:2], self.weight.t(), one, one, out_dtype=torch.float32),
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_float8(compile_model, dtype):
+    torch.manual_seed(0)
+    x, other = torch.randn(70, 128) * 4, torch.randn(32, 128) * 4
+    x[5, 7] = 448  # the largest number, the least one, and none
+    x[6, 7], x[60, 3] = 2**-9, float("nan")
+    compiled = compile_model(Floats(dtype), (x, other), options=EMULATED)
+    compiled.check((x, other), 1e-2, 1e-3)
+    products = products_in_ptx(compiled)
+    assert len(products) == 3 and all("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in kernel for kernel in products)
