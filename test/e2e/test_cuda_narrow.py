@@ -92,3 +92,25 @@ def test_float8(compile_model, dtype):
     compiled.check((x, other), 1e-2, 1e-3)
     products = products_in_ptx(compiled)
     assert len(products) == 3 and all("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in kernel for kernel in products)
+
+
+class Bits(torch.nn.Module):
+    """A number in each row, by which one of them is multiplied."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+        self.register_buffer("ones", torch.eye(16, 32).to(torch.float8_e4m3fn))
+
+    def forward(self, bits):
+        one = torch.ones(())
+        return torch._scaled_mm(bits.view(self.dtype), self.ones.t(), one, one, out_dtype=torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_all_of_float8(compile_model, dtype):
+    bits = torch.zeros(256, 32, dtype=torch.uint8)
+    bits[:, 3] = torch.arange(256)
+    compiled = compile_model(Bits(dtype), (bits,), options=EMULATED)
+    compiled.check((bits,), 0, 0)
+    assert "mma.sync" in products_in_ptx(compiled)[0]

@@ -91,3 +91,23 @@ Element kernel::decodeFloat8(Element x) {
   value = copysign(value, asFloat(signedBits));
   return select(isNan, value.constant(std::numeric_limits<double>::quiet_NaN()), value);
 }
+
+Element kernel::decodeFloat8ToHalf(Element x) {
+  Format format = formatOf(x.type());
+  ImplicitLocOpBuilder &b = x.b();
+  Type i16 = b.getI16Type(), f16 = b.getF16Type();
+  constexpr int64_t halfMantissa = 10, halfBias = 15;
+  if (format.bias > halfBias) // the largest exponent is no infinity's
+    return convert(decodeFloat8(x), f16);
+  Element all =
+      convert(x.make(x.value(), IntegerType::get(b.getContext(), 8, IntegerType::Unsigned)), i16);
+  Element magnitude = all & all.constant(0x7f);
+  Element bits = shiftLeft(magnitude, all.constant(halfMantissa - format.mantissa)) |
+                 shiftLeft(all & all.constant(0x80), all.constant(8));
+  Element value = x.make(arith::BitcastOp::create(b, f16, bits.value()), f16);
+  if (format.bias == halfBias)
+    return value;
+  value = value * value.constant(std::ldexp(1.0, static_cast<int>(halfBias - format.bias)));
+  Element isNan = format.unsignedZero ? all == all.constant(0x80) : magnitude == all.constant(0x7f);
+  return select(isNan, value.constant(std::numeric_limits<double>::quiet_NaN()), value);
+}

@@ -1,6 +1,7 @@
 // cuda-narrow-operands: products of bytes that a program widens before it multiplies them have bytes as operands, and
 // those of floats of eight bits f16, which all of them are numbers of.
 #include "CUDA/Contract/ContractPlan.h"
+#include "kiln/Dialect/Kernel/Builder/Float8.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "llvm/Support/DebugLog.h"
@@ -58,22 +59,33 @@ static Attribute evaluate(Region &region, int64_t byte) {
   return values.lookup(region.front().getTerminator()->getOperand(0));
 }
 
-/// The operand is a float of eight bits, as f32, and every one of those is a number of f16.
-static bool yieldsFloat8(Region &operand) {
+/// The format of floats of eight bits of which an operand yields, whatever they are, the one that it reads, in f32; null: there is none.
+static FloatType findFloat8(Region &operand) {
   auto reads = llvm::to_vector(operand.front().getOps<ReadOp>());
-  bool isFloat8 = reads.size() == 1 && !reads.front().getMask() &&
-                  reads.front().getType().isInteger(8) &&
-                  isa<FloatType>(getElementTypeOrSelf(reads.front().getTensor()));
-  for (int64_t byte = 0; isFloat8 && byte < 256; ++byte) {
+  if (reads.size() != 1 || reads.front().getMask() || !reads.front().getType().isInteger(8))
+    return {};
+  SmallVector<APFloat> numbers;
+  for (int64_t byte = 0; byte < 256; ++byte) {
     auto number = dyn_cast_if_present<FloatAttr>(evaluate(operand, byte));
     if (!number || !number.getType().isF32())
-      return false;
-    APFloat half = number.getValue();
-    bool losesInfo = false;
-    half.convert(APFloat::IEEEhalf(), APFloat::rmNearestTiesToEven, &losesInfo);
-    isFloat8 = !losesInfo || half.isNaN();
+      return {};
+    numbers.push_back(number.getValue());
   }
-  return isFloat8;
+  MLIRContext *context = operand.getContext();
+  for (FloatType type :
+       {FloatType(Float8E4M3FNType::get(context)), FloatType(Float8E5M2Type::get(context)),
+        FloatType(Float8E4M3FNUZType::get(context)), FloatType(Float8E5M2FNUZType::get(context))}) {
+    auto isNumberOf = [&](auto numbered) {
+      auto [byte, number] = numbered;
+      APFloat expected(type.getFloatSemantics(), APInt(8, byte));
+      bool losesInfo;
+      expected.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &losesInfo);
+      return number.bitwiseIsEqual(expected) || (expected.isNaN() && number.isNaN());
+    };
+    if (llvm::all_of(llvm::enumerate(numbers), isNumberOf))
+      return type;
+  }
+  return {};
 }
 
 namespace {
@@ -89,7 +101,7 @@ Narrowing chooseNarrowing(ContractOp contract, const char *&reason) {
     return Narrowing::None;
   reason = "an operand is no byte that is widened";
   if (sum.isF32())
-    return llvm::all_of(operands, [](Region *operand) { return yieldsFloat8(*operand); }) &&
+    return llvm::all_of(operands, [](Region *operand) { return findFloat8(*operand); }) &&
                    !kiln::cuda::isDot(kiln::cuda::ContractDims(contract))
                ? Narrowing::ToHalves
                : Narrowing::None;
@@ -133,8 +145,10 @@ private:
   static void yieldHalf(Region &operand, IRRewriter &rewriter) {
     Operation *yield = operand.front().getTerminator();
     rewriter.setInsertionPoint(yield);
-    yield->setOperand(0, arith::TruncFOp::create(rewriter, yield->getLoc(), rewriter.getF16Type(),
-                                                 yield->getOperand(0)));
+    ImplicitLocOpBuilder b(yield->getLoc(), rewriter);
+    Element bits(b, *operand.front().getOps<ReadOp>().begin(), findFloat8(operand));
+    yield->setOperand(0, decodeFloat8ToHalf(bits).value());
+    eraseUnused(operand.front());
   }
 };
 

@@ -11,6 +11,8 @@ bool isFloat8(mlir::Type type);
 /// From f32, and back to it.
 Element encodeFloat8(Element x, mlir::Type type);
 Element decodeFloat8(Element x);
+/// As f16, of which each of them is a number.
+Element decodeFloat8ToHalf(Element x);
 
 } // namespace kiln::kernel
 
