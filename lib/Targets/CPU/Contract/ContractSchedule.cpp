@@ -744,15 +744,15 @@ FailureOr<KernelPlan> cpu::planContract(kernel::FuncOp func, const CPUInfo &targ
       return failure();
     plan = choose(*layout, target);
   }
-  FailureOr<ContractLayout> layout =
-      getScheduledLayout(op, cast<ContractAttr>(plan.schedule), target);
+  auto schedule = cast<ContractAttr>(plan.schedule);
+  FailureOr<ContractLayout> layout = getScheduledLayout(op, schedule, target);
   if (failed(layout))
     return failure();
   plan.grid = layout->numTasks();
   plan.scratchBytes = layout->scratchBytes();
-  if (cast<ContractAttr>(plan.schedule).getWidenRows() != 0) {
+  if (schedule.getWidenRows() != 0) {
     FailureOr<ContractLayout> widened =
-        getScheduledLayout(op, cast<ContractAttr>(plan.schedule), target, /*isWidened=*/true);
+        getScheduledLayout(op, schedule, target, /*isWidened=*/true);
     if (failed(widened))
       return failure();
     plan.scratchBytes = std::max(plan.scratchBytes, widened->scratchBytes());

@@ -53,7 +53,7 @@ ContractDims::ContractDims(kernel::ContractOp op)
 
 /// bf16 and f16, and f32 that may be rounded, summed in f32; bytes, summed in i32.
 static bool mayUseTensorCores(const ContractDims &dims, unsigned tf32) {
-  if (dims.operandType.isInteger(8))
+  if (dims.areBytes())
     return dims.sumType.isInteger(32);
   return dims.sumType.isF32() && (dims.operandType.isF16() || dims.operandType.isBF16() ||
                                   (tf32 > 0 && dims.operandType.isF32()));
@@ -123,7 +123,7 @@ static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, un
     else if (!wide)
       candidates = ArrayRef(single);
     else
-      candidates = dims.operandType.isInteger(8) ? ArrayRef(bytes) : ArrayRef(halves);
+      candidates = dims.areBytes() ? ArrayRef(bytes) : ArrayRef(halves);
   }
   // Wide sums take two registers.
   if (dims.sumType.getIntOrFloatBitWidth() > 32)

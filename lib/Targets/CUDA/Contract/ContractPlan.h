@@ -21,6 +21,8 @@ struct ContractDims {
   bool lhsAlongM = false, rhsAlongN = false;
   bool isAlongRows(Side side) const { return side == Side::Left ? lhsAlongM : rhsAlongN; }
   mlir::Type operandType, sumType;
+  /// Operands are bytes, whose steps lie side by side in shared memory, four in a register.
+  bool areBytes() const { return operandType.isInteger(8); }
 };
 
 /// Places in shared memory for parts of an operand that threads evaluate.

@@ -17,8 +17,8 @@ public:
   MatrixTile(DeviceFrame &frame, MmaScheduleAttr schedule, const ContractDims &dims)
       : frame(&frame), block(ContractBlock::of(schedule)), tile(schedule.getWarp()),
         splits(schedule.getProducts() == 3), fragments(frame, dims.operandType, splits),
-        leftAlongSteps(isBytes(dims) || !dims.lhsAlongM),
-        rightAlongSteps(isBytes(dims) || !dims.rhsAlongN),
+        leftAlongSteps(dims.areBytes() || !dims.lhsAlongM),
+        rightAlongSteps(dims.areBytes() || !dims.rhsAlongN),
         keepsLeft(leftAlongSteps != dims.lhsAlongM), keepsRight(rightAlongSteps != dims.rhsAlongN),
         left(makeMatrix(block.m, leftAlongSteps, dims)),
         right(makeMatrix(block.n, rightAlongSteps, dims)), rowProducts(tile.m / mmaM),
@@ -86,7 +86,6 @@ public:
   }
 
 private:
-  static bool isBytes(const ContractDims &dims) { return dims.operandType.isInteger(8); }
   SharedMatrix makeMatrix(int64_t extent, bool alongSteps, const ContractDims &dims) const {
     if (alongSteps)
       return {dims.operandType, extent, block.k};

@@ -38,7 +38,7 @@ static MapOp findWideningMap(Region &operand) {
   return isAlone ? map : MapOp();
 }
 
-/// What a region yields if all that it reads is this byte; null: that is not known.
+/// The value that a region yields if all that it reads is this byte; null: it is not known.
 static Attribute evaluate(Region &region, int64_t byte) {
   llvm::DenseMap<Value, Attribute> values;
   for (Operation &op : region.front().without_terminator()) {
@@ -90,48 +90,43 @@ static FloatType findFloat8(Region &operand) {
 
 namespace {
 
-enum class Narrowing { None, ToBytes, ToHalves };
-
-/// What is done to both operands; if nothing is, `reason` says why.
-Narrowing chooseNarrowing(ContractOp contract, const char *&reason) {
-  Type sum = contract.getEpilogue().getArgument(0).getType();
-  Region *operands[] = {&contract.getLhs(), &contract.getRhs()};
-  reason = "sums are not those of numbers in i32 or f32";
-  if (contract.getBytes() || !(sum.isInteger(32) || sum.isF32()))
-    return Narrowing::None;
-  reason = "an operand is no byte that is widened";
-  if (sum.isF32())
-    return llvm::all_of(operands, [](Region *operand) { return findFloat8(*operand); }) &&
-                   !kiln::cuda::isDot(kiln::cuda::ContractDims(contract))
-               ? Narrowing::ToHalves
-               : Narrowing::None;
-  bool areBytes = llvm::all_of(operands, [](Region *operand) {
-    return findWidening(*operand) || findWideningMap(*operand);
-  });
-  return areBytes ? Narrowing::ToBytes : Narrowing::None;
-}
-
 struct NarrowOperands : kiln::cuda::impl::CudaNarrowOperandsBase<NarrowOperands> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     llvm::SetVector<Operation *> maps;
     getOperation().walk([&](ContractOp contract) {
-      const char *reason;
-      Narrowing narrowing = chooseNarrowing(contract, reason);
-      if (narrowing == Narrowing::None) {
+      if (const char *reason = narrow(contract, rewriter, maps))
         LDBG() << "operands of " << contract.getLoc() << " are kept: " << reason;
-        return;
-      }
-      for (Region *operand : {&contract.getLhs(), &contract.getRhs()})
-        if (narrowing == Narrowing::ToBytes)
-          yieldByte(*operand, rewriter, maps);
-        else
-          yieldHalf(*operand, rewriter);
     });
     eraseUnused(rewriter, std::move(maps));
   }
 
 private:
+  /// Null, or why the operands stay as they are.
+  static const char *narrow(ContractOp contract, IRRewriter &rewriter,
+                            llvm::SetVector<Operation *> &maps) {
+    Type sum = contract.getEpilogue().getArgument(0).getType();
+    Region &left = contract.getLhs(), &right = contract.getRhs();
+    if (contract.getBytes() || !(sum.isInteger(32) || sum.isF32()))
+      return "sums are not those of numbers in i32 or f32";
+    if (sum.isInteger(32)) {
+      for (Region *operand : {&left, &right})
+        if (!findWidening(*operand) && !findWideningMap(*operand))
+          return "an operand is no signed byte that is widened";
+      yieldByte(left, rewriter, maps);
+      yieldByte(right, rewriter, maps);
+      return nullptr;
+    }
+    FloatType leftType = findFloat8(left), rightType = leftType ? findFloat8(right) : FloatType();
+    if (!rightType)
+      return "an operand is no float of eight bits";
+    if (kiln::cuda::isDot(kiln::cuda::ContractDims(contract)))
+      return "rows are few, and their products wait for memory";
+    yieldHalf(left, leftType, rewriter);
+    yieldHalf(right, rightType, rewriter);
+    return nullptr;
+  }
+
   static void yieldByte(Region &operand, IRRewriter &rewriter, llvm::SetVector<Operation *> &maps) {
     Operation *yield = operand.front().getTerminator();
     if (MapOp map = findWideningMap(operand)) {
@@ -142,11 +137,11 @@ private:
     eraseUnused(operand.front());
   }
 
-  static void yieldHalf(Region &operand, IRRewriter &rewriter) {
+  static void yieldHalf(Region &operand, FloatType type, IRRewriter &rewriter) {
     Operation *yield = operand.front().getTerminator();
     rewriter.setInsertionPoint(yield);
     ImplicitLocOpBuilder b(yield->getLoc(), rewriter);
-    Element bits(b, *operand.front().getOps<ReadOp>().begin(), findFloat8(operand));
+    Element bits(b, *operand.front().getOps<ReadOp>().begin(), type);
     yield->setOperand(0, decodeFloat8ToHalf(bits).value());
     eraseUnused(operand.front());
   }

@@ -22,10 +22,9 @@ struct PackOperands : kiln::cuda::impl::CudaPackOperandsBase<PackOperands> {
         return;
       sym::Expr lastStep = sym::Expr::dim(contract.getExtents().size() - 1);
       // Steps or rows: blocks take either, but of bytes.
-      bool areBytes = dims.operandType.isInteger(8);
-      if (!dims.lhsAlongM || areBytes)
+      if (!dims.lhsAlongM || dims.areBytes())
         kernel::moveLast(contract, contract.getLhs(), lastStep);
-      if (!dims.rhsAlongN || areBytes)
+      if (!dims.rhsAlongN || dims.areBytes())
         kernel::moveLast(contract, contract.getRhs(), lastStep);
     });
   }

@@ -44,7 +44,7 @@ static std::optional<Split> findSplit(ContractOp op) {
   // At least one also where blocks are many: sizes of memory are computed for either graph.
   sym::Expr most = sym::Expr::max(
       1, sym::Expr::min(maxParts, sym::Expr(manyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
-  int64_t multiple = dims.operandType.isInteger(8) ? 2 * stepMultiple : stepMultiple;
+  int64_t multiple = dims.areBytes() ? 2 * stepMultiple : stepMultiple;
   sym::Expr part = sym::Expr::max(minSteps, multiple * dims.k.ceilDiv(multiple * most));
   Split split{assumptions.simplify(part), {}};
   if (!assumptions.isLessOrEqual(blocks, few))
