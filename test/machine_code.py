@@ -17,6 +17,7 @@ INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\{?\s*(?:@(!?U?P\w+)\s+)?(
 LABEL = re.compile(r"^([.$][\w.$]+):")
 SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
 REGISTER = re.compile(r"(?<![\w.])R(\d+)\b")
+PREDICATE = re.compile(r"!?U?P(\d|T)$")
 ENDS = ("EXIT", "RET", "BPT", "KILL")
 STORES = ("ST", "RED")  # how names of instructions begin that write no register
 
@@ -53,11 +54,14 @@ class Instruction:
         if self.name == "HGMMA":
             return set(), set()  # who is allowed to do what: see Flight
         written, read = set(), set()
+        data = [i for i, operand in enumerate(self.operands) if not PREDICATE.match(operand)]
+        factors = data[1:3] if self.opcode.startswith("IMAD.WIDE") else []  # of one register each
         for i, operand in enumerate(self.operands):
+            width = 1 if i in factors else self.width()
             found = {
                 int(number) + k
                 for number in REGISTER.findall(operand)
-                for k in range((2 if ".64" in operand else 1) if "[" in operand else self.width())
+                for k in range((2 if ".64" in operand else 1) if "[" in operand else width)
             }
             is_written = i == 0 and "[" not in operand and not self.name.startswith(STORES)
             (written if is_written else read).update(found)

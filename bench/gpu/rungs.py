@@ -52,6 +52,12 @@ def product(a, b):
     return a @ b.t()
 
 
+def weights_of_four_bits(n, k, group=32):
+    """Constants, with a scale for each group of steps."""
+    fours, scales = torch.randint(-8, 8, (n, k // group, group), dtype=torch.int8), 2.0 ** -torch.randint(3, 6, (n, k // group, 1))
+    return lambda x: product(x, (fours.to(x.dtype) * scales.to(x.dtype)).view(n, k))
+
+
 def attend(**options):
     return lambda *inputs: F.scaled_dot_product_attention(*inputs[:3], **({"attn_mask": inputs[3]} if len(inputs) > 3 else {}), **options)
 
@@ -82,6 +88,7 @@ def rungs(tiny=False):
             product, (half(40, 72), half(70, 72)), {"contract": r"mma\.sync"}, tolerance=2e-2, environment={"KILN_CUDA_VARIANTS": "0"}
         ),
         "mma-bytes": Rung(lambda a, b: product(a.int(), b.int()), (byte(40, 72), byte(70, 72)), {"contract": r"mma\.sync"}, tolerance=0),
+        "mma-fours": Rung(weights_of_four_bits(70, 96), (half(40, 96),), {"contract": r"mul\.\S*f16x2.*mma\.sync"}, tolerance=2e-2),
         "wgmma": Rung(lambda a, b: product(F.relu(a + a), b), (half(64, 64), half(64, 64)), {"contract": WGMMA}, tolerance=2e-2),
         "tma": Rung(product, (half(256, 256), half(256, 256)), {"contract": f"{WGMMA}.*{TMA}|{TMA}.*{WGMMA}"}, tolerance=2e-2),
         "cluster": Rung(product, (half(rows, steps), half(rows, steps)), {"contract": MULTICAST}, tolerance=2e-2),

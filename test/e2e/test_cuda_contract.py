@@ -55,9 +55,9 @@ class SmallWeights(torch.nn.Module):
         )
 
 
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("rows", [1, 4, 5, 130])
 def test_small_weights(compile_model, rows, tmp_path):
-    """Few rows read weights in their own bits, and once in the library."""
+    """Products read weights in their own bits, which are once in the library; tensor cores are fed pairs."""
     torch.manual_seed(rows)
     module, x = SmallWeights(), torch.randn(rows, 512).bfloat16()
     compiled = compile_model(module, (x,), options=EMULATED)
@@ -65,12 +65,44 @@ def test_small_weights(compile_model, rows, tmp_path):
     text = run_tool("aot-compile", compiled.archive, *EMULATED, "--emit=wrapper", "-o", "-").stdout
     stored = re.findall(r"wrapper.constant .*at \d+ .* tensor<([\dx]+i\w+)>", text)
     assert sorted(stored) == ["24x32xi32", "40x256xi8", "72x16x1xi8", "72x64xi32"], stored
-    assert len(re.findall("schedule = #cuda.dot<.*vector = 16", text)) == 3
+    if rows <= 4:
+        assert len(re.findall("schedule = #cuda.dot<.*vector = 16", text)) == 3
+    else:
+        assert text.count("schedule = #cuda.mma<") == 2 and text.count("schedule = #cuda.fma<") == 1
+        ptx = run_tool("aot-compile", compiled.archive, "--target=cuda", "--emit=ptx", "-o", "-").stdout
+        assert ptx.count("mul.bf16x2") >= 4 and len(re.findall(r"cp.async.ca.shared.global .*, 4;", ptx)) >= 3
     module.fours = torch.randint(-8, 8, (72, 512), dtype=torch.int8)
     compiled.model.set_constant("fours", module.fours)
     compiled.check((x,), 2e-2, 6e-2)
     if PTXAS:
         assert_assembles(compiled.archive, tmp_path)
+
+
+class SmallHalves(torch.nn.Module):
+    """Weights for f16 whose steps do not fill a part, bytes whose scales groups of 40 share, and the same weights for many rows and for one."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("small", torch.randint(0, 16, (33, 200), dtype=torch.uint8))
+        self.register_buffer("bytes", torch.randint(-128, 128, (33, 200), dtype=torch.int8))
+        self.register_buffer("scales", torch.rand(33, 5, 1).half() / 64)
+
+    def forward(self, x):
+        weights = (self.small.half() - 8) * self.scales[:, 0]
+        return F.linear(x, weights), F.linear(x[:1], weights), F.linear(x, (self.bytes.view(33, 5, 40).half() * self.scales).view(33, 200))
+
+
+def test_small_halves(compile_model):
+    def example(rows):
+        torch.manual_seed(rows)
+        return (torch.randn(rows, 200).half(),)
+
+    compiled = compile_model(SmallHalves(), example(70), dynamic_shapes=({0: torch.export.Dim("rows", min=1, max=5000)},), options=EMULATED)
+    for rows in (1, 70, 130):
+        compiled.check(example(rows), 1e-2, 2e-2)
+    text = run_tool("aot-compile", compiled.archive, *EMULATED, "--emit=wrapper", "-o", "-").stdout
+    stored = re.findall(r"wrapper.constant .*at \d+ .* tensor<([\dx]+i\w+)>", text)
+    assert sorted(stored) == ["33x200xi8", "33x25xi32"], stored
 
 
 class Symmetric(SmallWeights):
@@ -92,7 +124,7 @@ def test_zero_points_that_are_zero(compile_model):
     compiled = compile_model(module, (x,), options=EMULATED)
     compiled.check((x,), 2e-2, 6e-2)
     text = run_tool("aot-compile", compiled.archive, "--target=cuda", "--emit=ptx", "-o", "-").stdout
-    assert text.count("fma.rn.f32") == 17 and not re.search(r"\b(sub|mul)\.(rn\.)?f32", text)
+    assert text.count("fma.rn.f32") == 17 and not re.search(r"\bmul\.(rn\.)?f32", text) and "cvt.rn.f32.s" not in text
     with pytest.raises(RuntimeError, match="weights with zero points other than 0"):
         compiled.model.set_constant("zeros", torch.ones(72, 16, 1, dtype=torch.int8))
 

@@ -34,6 +34,8 @@ SUMS = """
         ("FADD R2, R24, 1", ""),  # waited for
         ("FADD R2, R3, R40", "touches R40"),  # read
         ("IMAD.WIDE R46, R2, R3, RZ", "touches R46"),  # written, with a register behind it
+        ("IMAD.WIDE.U32.X R2, P1, R39, R55, R2, P0", ""),  # factors are single registers
+        ("IMAD.WIDE.U32 R2, R55, R2, R46", "touches R46"),
         ("STS.128 [R2+0x10], R36", ""),
         ("STS.128 [R2+0x10], R45", "touches R45"),
         ("STG.E.128 desc[UR4][R46.64], R8", "touches R46"),

@@ -15,12 +15,13 @@
 // CHECK: kernel.yield %[[X]] : f32
 // CHECK: rhs {
 // CHECK: %[[WORD:.*]] = kernel.read %[[WORDS]] (d0, d1, d2) -> (d1, d2 floordiv 8) : tensor<16x8xi32> -> i32
-// CHECK: %[[INDEX:.*]] = kernel.index (d0, d1, d2) -> (28 - 4*(d2 mod 8))
+// CHECK: %[[INDEX:.*]] = kernel.index (d0, d1, d2) -> (16*d2 - 28*(d2 floordiv 2) - 16*(d2 floordiv 8))
 // CHECK: %[[PLACE:.*]] = arith.trunci %[[INDEX]] : i64 to i32
-// CHECK: %[[HIGH:.*]] = arith.shli %[[WORD]], %[[PLACE]] : i32
-// CHECK: %[[BITS:.*]] = arith.shrsi %[[HIGH]], %c28_i32 : i32
-// CHECK: %[[BYTE:.*]] = arith.trunci %[[BITS]] : i32 to i8
-// CHECK: arith.sitofp %[[BYTE]] : i8 to f32
+// CHECK: %[[LOW:.*]] = arith.shrui %[[WORD]], %[[PLACE]] : i32
+// CHECK: %[[BITS:.*]] = arith.andi %[[LOW]], %c15_i32 : i32
+// CHECK: %[[SUM:.*]] = arith.ori %[[BITS]], %c1258291200_i32 : i32
+// CHECK: %[[NUMBER:.*]] = arith.bitcast %[[SUM]] : i32 to f32
+// CHECK: arith.subf %[[NUMBER]], %cst{{.*}} : f32
 // CHECK-NOT: arith.truncf
 // CHECK: %[[WEIGHT:.*]] = arith.mulf
 // CHECK: kernel.yield %[[WEIGHT]] : f32
@@ -116,38 +117,40 @@ func.func @unsigned(%x: tensor<1x64xf32>, %z: tensor<1x12xf32>) -> (tensor<1x16x
 
 // -----
 
-// More rows wait for arithmetic, and have floats; so do weights that take as long to read as they are.
-// REMARK: it has many rows, or one column, or neighbours are not steps
+// A column alone has floats, and so do weights that take as long to read as they are.
+// REMARK: it has one column, or neighbours are not steps
 // REMARK: what they are computed of takes as long to read
 // CHECK-LABEL: func.func @floats
-// CHECK-COUNT-2: } : tensor<16x64xf32>
+// CHECK: } : tensor<1x64xf32>
+// CHECK: } : tensor<16x64xf32>
 // CHECK-NOT: i8 to f32
 // CHECK: return
-func.func @floats(%x: tensor<5x64xf32>, %z: tensor<1x64xf32>) -> (tensor<5x16xf32>, tensor<1x16xf32>) {
-  %w = kernel.constant "w" dense<9> : tensor<16x64xi8> : tensor<16x64xi8>
+func.func @floats(%x: tensor<5x64xf32>, %z: tensor<1x64xf32>) -> (tensor<5x1xf32>, tensor<1x16xf32>) {
+  %w = kernel.constant "w" dense<9> : tensor<1x64xi8> : tensor<1x64xi8>
+  %v = kernel.constant "v" dense<9> : tensor<16x64xi8> : tensor<16x64xi8>
   %s = kernel.constant "s" dense<0.5> : tensor<16x64xf32> : tensor<16x64xf32>
   %0 = kernel.map {
-    %2 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
+    %2 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<1x64xi8> -> i8
     %3 = arith.sitofp %2 : i8 to f32
     kernel.yield %3 : f32
-  } : tensor<16x64xf32>
+  } : tensor<1x64xf32>
   %1 = kernel.map {
-    %2 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
+    %2 = kernel.read %v (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
     %3 = arith.sitofp %2 : i8 to f32
     %4 = kernel.read %s (d0, d1) -> (d0, d1) : tensor<16x64xf32> -> f32
     %5 = arith.mulf %3, %4 : f32
     kernel.yield %5 : f32
   } : tensor<16x64xf32>
-  %a = kernel.contract batch [] m [5] n [16] k [64] lhs {
+  %a = kernel.contract batch [] m [5] n [1] k [64] lhs {
     %2 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x64xf32> -> f32
     kernel.yield %2 : f32
   } rhs {
-    %2 = kernel.read %0 (d0, d1, d2) -> (d1, d2) : tensor<16x64xf32> -> f32
+    %2 = kernel.read %0 (d0, d1, d2) -> (d1, d2) : tensor<1x64xf32> -> f32
     kernel.yield %2 : f32
   } epilogue {
   ^bb0(%sum: f32):
     kernel.yield %sum : f32
-  } : tensor<5x16xf32>
+  } : tensor<5x1xf32>
   %b = kernel.contract batch [] m [1] n [16] k [64] lhs {
     %2 = kernel.read %z (d0, d1, d2) -> (d0, d2) : tensor<1x64xf32> -> f32
     kernel.yield %2 : f32
@@ -158,7 +161,7 @@ func.func @floats(%x: tensor<5x64xf32>, %z: tensor<1x64xf32>) -> (tensor<5x16xf3
   ^bb0(%sum: f32):
     kernel.yield %sum : f32
   } : tensor<1x16xf32>
-  return %a, %b : tensor<5x16xf32>, tensor<1x16xf32>
+  return %a, %b : tensor<5x1xf32>, tensor<1x16xf32>
 }
 
 // -----
@@ -169,6 +172,7 @@ func.func @floats(%x: tensor<5x64xf32>, %z: tensor<1x64xf32>) -> (tensor<5x16xf3
 // CHECK: kernel.expect %{{.*}} if %{{.*}}, "weights with zero points other than 0" : bf16
 // CHECK: } : tensor<16x2xbf16>
 // CHECK: rhs {
+// CHECK: arith.subf %{{.*}}, %cst{{.*}} : f32
 // CHECK-NOT: arith.subf
 // CHECK: kernel.read %[[SCALES]] (d0, d1, d2) -> (d1, d2 floordiv 32)
 func.func @zeros(%x: tensor<4x64xbf16>) -> tensor<4x16xbf16> {
@@ -201,4 +205,52 @@ func.func @zeros(%x: tensor<4x64xbf16>) -> tensor<4x16xbf16> {
     kernel.yield %0 : bf16
   } : tensor<4x16xbf16>
   return %r : tensor<4x16xbf16>
+}
+
+// -----
+
+// Many rows are multiplied on tensor cores: weights stay halves, which are added and multiplied as such.
+// CHECK-LABEL: func.func @rows
+// CHECK: kernel.contract
+// CHECK: rhs {
+// CHECK: %[[BITS:.*]] = arith.trunci %{{.*}} : i32 to i16
+// CHECK: %[[SUM:.*]] = arith.ori %[[BITS]], %c17152_i16 : i16
+// CHECK: %[[NUMBER:.*]] = arith.bitcast %[[SUM]] : i16 to bf16
+// CHECK: %[[WHOLE:.*]] = arith.subf %[[NUMBER]], %cst{{.*}} : bf16
+// CHECK: %[[ZERO:.*]] = arith.sitofp %{{.*}} : i8 to bf16
+// CHECK: %[[DIFFERENCE:.*]] = arith.subf %[[WHOLE]], %[[ZERO]] : bf16
+// CHECK: %[[WEIGHT:.*]] = arith.mulf %[[DIFFERENCE]], %{{.*}} : bf16
+// CHECK: kernel.yield %[[WEIGHT]] : bf16
+func.func @rows(%x: tensor<?x64xbf16, #sym.shape<[s, 64]>>) -> tensor<?x16xbf16, #sym.shape<[s, 16]>> {
+  %w = kernel.constant "w" dense<-7> : tensor<16x64xi8> : tensor<16x64xi8>
+  %z = kernel.constant "z" dense<3> : tensor<16x2xi8> : tensor<16x2xi8>
+  %s = kernel.constant "s" dense<0.5> : tensor<16x2xbf16> : tensor<16x2xbf16>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d1, d0) : tensor<16x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to bf16
+    %z0 = kernel.read %z (d0, d1) -> (d1, d0 floordiv 32) : tensor<16x2xi8> -> i8
+    %z1 = arith.sitofp %z0 : i8 to bf16
+    %z2 = arith.extf %z1 : bf16 to f32
+    %w2 = arith.extf %1 : bf16 to f32
+    %2 = arith.subf %w2, %z2 : f32
+    %d = arith.truncf %2 : f32 to bf16
+    %d2 = arith.extf %d : bf16 to f32
+    %3 = kernel.read %s (d0, d1) -> (d1, d0 floordiv 32) : tensor<16x2xbf16> -> bf16
+    %4 = arith.extf %3 : bf16 to f32
+    %5 = arith.mulf %d2, %4 : f32
+    %6 = arith.truncf %5 : f32 to bf16
+    kernel.yield %6 : bf16
+  } : tensor<64x16xbf16>
+  %r = kernel.contract batch [] m [s] n [16] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<?x64xbf16, #sym.shape<[s, 64]>> -> bf16
+    kernel.yield %0 : bf16
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d2, d1) : tensor<64x16xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %0 = arith.truncf %sum : f32 to bf16
+    kernel.yield %0 : bf16
+  } : tensor<?x16xbf16, #sym.shape<[s, 16]>>
+  return %r : tensor<?x16xbf16, #sym.shape<[s, 16]>>
 }

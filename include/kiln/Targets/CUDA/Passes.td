@@ -18,12 +18,13 @@ def CudaSetTarget : Pass<"cuda-set-target", "::mlir::ModuleOp"> {
 }
 
 def CudaKeepSmallWeights : Pass<"cuda-keep-small-weights", "::mlir::ModuleOp"> {
-  let summary = "Widen weights of small integers where few rows are multiplied with them";
+  let summary = "Widen weights of small integers where they are multiplied";
   let description = [{
-    A product of few rows, such as a decoder's step, waits for its weights to come from memory. Constant weights of
-    eight bits that it has as floats, by scales and zero points of columns or of groups of steps, become the right
-    operand's region; those of four bits are packed, eight in a word. Constants are folded next, which would make
-    floats of them. What rounds them to bf16 or f16 on the way to a sum in f32 goes away then. Zero points that are all zero do, too: a
+    Constant weights of eight bits that a product has as floats, by scales and zero points of columns or of groups of steps, become
+    the right operand's region; those of four bits are packed, eight in a word. Constants are folded next, which would
+    make floats of them. A product of up to four rows, such as a decoder's step, waits for its weights to come from memory: what
+    rounds them to bf16 or f16 on the way to a sum in f32 goes away. For more rows they stay halves, and are added and multiplied as such.
+    Zero points that are all zero go away: a
     map of the scales beside them, which becomes a constant, checks them in case others replace them.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect",

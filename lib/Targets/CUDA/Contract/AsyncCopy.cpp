@@ -58,8 +58,6 @@ int64_t cuda::getConstantTerm(sym::Expr expr) {
 
 void cuda::emitCopy(DeviceFrame &frame, CopySource source, Type type, ArrayRef<sym::Expr> position,
                     Value target, Value inside, int64_t bytes) {
-  OpBuilder &b = frame.builder;
-  Location loc = frame.loc;
   if (kernel::InsideOp window = source.window)
     for (auto [expr, bound] :
          llvm::zip_equal(window.getMap().getResults(), window.getBounds().getSizes())) {
@@ -70,9 +68,15 @@ void cuda::emitCopy(DeviceFrame &frame, CopySource source, Type type, ArrayRef<s
   sym::Expr offset = frame.assumptions.simplify(
       sym::linearize(source.read.getMap().getResults(), sym::getShape(source.read.getTensor()))
           .substituteDims(position));
+  emitCopy(frame, frame.buffer(source.read.getTensor()), type, offset, target, inside, bytes);
+}
+
+void cuda::emitCopy(DeviceFrame &frame, Value base, Type type, sym::Expr offset, Value target,
+                    Value inside, int64_t bytes) {
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
   auto global = LLVM::LLVMPointerType::get(b.getContext(),
                                            static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
-  Value base = frame.buffer(source.read.getTensor());
   // Copies at constant distances share an address: the instruction adds the distance.
   int64_t distance = getConstantTerm(offset);
   Value address = frame.gep(frame.gep(base, type, frame.simplifyAndEmit(offset - distance)), type,

@@ -30,6 +30,10 @@ void emitCopy(DeviceFrame &frame, CopySource source, mlir::Type type,
               llvm::ArrayRef<sym::Expr> position, mlir::Value target, mlir::Value inside,
               int64_t bytes = vectorBytes);
 
+/// The same from `offset` elements of `type` behind `base`.
+void emitCopy(DeviceFrame &frame, mlir::Value base, mlir::Type type, sym::Expr offset,
+              mlir::Value target, mlir::Value inside, int64_t bytes);
+
 /// Ends a group of copies.
 void emitCopiesEnd(DeviceFrame &frame);
 /// Waits until at most `groups` of this thread's groups are under way.

@@ -1,6 +1,7 @@
 // Chooses the tiles and threads of a product on a GPU.
 #include "CUDA/Contract/ContractPlan.h"
 #include "CUDA/Contract/MatrixFragments.h"
+#include "CUDA/Contract/WidenedOperand.h"
 #include "llvm/Support/DebugLog.h"
 
 #define DEBUG_TYPE "cuda-choose-schedule"
@@ -11,8 +12,10 @@ using namespace kiln::cuda;
 
 /// Limits for products with few rows; and reads of the right operand that a lane has under way.
 static constexpr int64_t dotThreads = 256, maxDotRows = 4, readsAhead = 4;
-/// Places of parts that are copied asynchronously.
-static constexpr int64_t copyStages = 4;
+/// The most rows whose products wait for the right operand's small integers rather than for arithmetic.
+static constexpr int64_t maxWaitingRows = 64;
+/// Places of parts that are copied asynchronously, and of parts of small integers that wait for memory.
+static constexpr int64_t copyStages = 4, widenedStages = 8;
 
 static bool walksAlong(ArrayRef<codegen::Access> accesses, ArrayRef<codegen::DimGroup> groups) {
   return !groups.empty() && llvm::any_of(accesses, [&](const codegen::Access &access) {
@@ -142,6 +145,12 @@ static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, un
   return {*plan, step, "the largest blocks of which enough fill a GPU"};
 }
 
+bool cuda::waitsForSmallIntegers(kernel::FuncOp func, const ContractDims &dims) {
+  const char *reason = nullptr;
+  return dims.m.constant().value_or(maxWaitingRows + 1) <= maxWaitingRows &&
+         WidenedOperand::find(func, cast<kernel::ContractOp>(func.getRoot()), dims, reason);
+}
+
 /// Bits of `read` for a step along `dim`, if neighbours are side by side: an element has one step, or several that are
 /// small integers.
 static std::optional<int64_t> getStepBits(kernel::ReadOp read, sym::Expr dim,
@@ -213,6 +222,20 @@ static FailureOr<KernelPlan> planWith(DotScheduleAttr schedule, kernel::FuncOp f
   return KernelPlan{schedule, warps.ceilDiv(threads / warpSize), threads, reason};
 }
 
+/// Bytes of shared memory that blocks take with so many places for parts of operands. Between the steps of what ordinary
+/// multiplications read are `apart` bytes.
+static int64_t countSharedBytes(ContractBlock block, int64_t places, int64_t apart,
+                                kernel::FuncOp func, const ContractDims &dims) {
+  int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8),
+          left = (block.m * bytes + apart) * block.k, right = (block.n * bytes + apart) * block.k;
+  const char *reason = nullptr;
+  auto widened = WidenedOperand::find(func, cast<kernel::ContractOp>(func.getRoot()), dims, reason);
+  if (!widened)
+    return places * (left + right);
+  int64_t sources = block.n * block.k * bytes / vectorBytes * widened->bytes();
+  return places * (left + sources) + evaluatedPlaces * right;
+}
+
 /// Blocks of a product that is run like this, with so many places for parts of operands; fails
 /// where a part does not begin with a step of one, or shared memory is too small.
 template <typename Schedule>
@@ -222,10 +245,8 @@ static FailureOr<KernelPlan> planBlocks(Schedule schedule, int64_t places, kerne
   ContractBlock block = ContractBlock::of(schedule);
   if (op.getPart() && !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, block.k))
     return func.emitError("a contract's part has to be a multiple of ") << block.k << " steps";
-  // Steps of what ordinary multiplications read are 16 bytes apart.
-  int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8),
-          apart = isa<FmaScheduleAttr>(schedule) ? vectorBytes : 0,
-          shared = places * ((block.m + block.n) * bytes + 2 * apart) * block.k;
+  int64_t apart = isa<FmaScheduleAttr>(schedule) ? vectorBytes : 0,
+          shared = countSharedBytes(block, places, apart, func, dims);
   if (shared > getLeastSharedBytes())
     return func.emitError("blocks take ")
            << shared << " bytes of shared memory, of which GPUs have " << getLeastSharedBytes();
@@ -267,6 +288,14 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, unsigned tf32) {
     return planWith(chooseDot(func, op, dims), func, dims, "rows are few: memory is the limit");
   BlockChoice choice = chooseBlock(func, dims, tf32);
   auto [tile, block, stages] = choice.plan;
+  if (waitsForSmallIntegers(func, dims)) {
+    // Twice the steps take fewer instructions each.
+    if (kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, 2 * block.k))
+      block.k *= 2;
+    for (stages = widenedStages; stages > copyStages; --stages)
+      if (countSharedBytes(block, stages, /*apart=*/0, func, dims) <= getLeastSharedBytes())
+        break;
+  }
   if (choice.step == 1)
     return planBlocks(FmaScheduleAttr::get(context, block.m, block.n, block.k, tile, stages),
                       stages, func, dims, choice.reason);

@@ -48,6 +48,9 @@ bool isDot(const ContractDims &dims);
 /// True if 16 bytes of an operand are loaded at once: neighbours in its innermost loop.
 bool isWide(kernel::FuncOp func, const ContractDims &dims, Side side);
 
+/// Rows are so few that the product waits for the small integers that its right operand is computed of.
+bool waitsForSmallIntegers(kernel::FuncOp func, const ContractDims &dims);
+
 /// Writes a product with few rows, whose schedule is #cuda.dot.
 void emitDot(DeviceFrame &frame, kernel::ContractOp contract);
 

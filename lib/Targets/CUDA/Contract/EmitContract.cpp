@@ -3,7 +3,8 @@
 // While a block multiplies one part of the operands out of shared memory, the next parts are on
 // their way, for each operand in the way that suits it. What is memory as it is, in order or seen
 // through a window with zeros around, comes by asynchronous copies (cp.async): the schedule's
-// `stages` places deep, so that copies for one iteration less ahead are under way. Anything else a
+// `stages` places deep, so that copies for one iteration less ahead are under way. So does what small integers
+// are widened of, which each thread then reads, widens and writes to one of two places before the multiplication. Anything else a
 // thread evaluates before the multiplication begins, holds in registers, and writes to one
 // of two places behind it. One barrier an iteration is enough: who writes a place has passed the
 // barrier that comes after everybody's last use of it.
@@ -23,6 +24,10 @@ struct Operand {
   int64_t places;
   int64_t size; // elements of a place
   Value memory;
+  /// Places for what it is widened of, and bytes of one; null: there are none.
+  Value sources;
+  int64_t sourceBytes;
+  bool arrives() const { return load.isCopied() || sources; }
 };
 
 class ContractEmitter : ContractKernel {
@@ -61,10 +66,17 @@ private:
                      },
                      tile->keepsNeighbours(side),
                      /*copiesElements=*/isa<FmaScheduleAttr>(frame.func.getScheduleAttr())};
-    Operand operand{OperandLoad(frame, op, dims, part, thread, frame.numThreads), evaluatedPlaces,
-                    tile->size(side), Value()};
+    Operand operand{OperandLoad(frame, op, dims, part, thread, frame.numThreads),
+                    evaluatedPlaces,
+                    tile->size(side),
+                    Value(),
+                    Value(),
+                    0};
     if (operand.load.isCopied())
       operand.places = stages;
+    operand.sourceBytes = operand.load.sourceBytes();
+    if (operand.sourceBytes > 0)
+      operand.sources = frame.allocateShared(stages * operand.sourceBytes);
     int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
     operand.memory = frame.allocateShared(operand.places * operand.size * bytes);
     return operand;
@@ -73,7 +85,7 @@ private:
   /// Gives the sums.
   SmallVector<Value> run(ArrayRef<Value> sums) {
     int64_t ahead = stages - 1;
-    bool copies = lhs.load.isCopied() || rhs.load.isCopied();
+    bool copies = lhs.arrives() || rhs.arrives();
     if (copies)
       for (int64_t i = 0; i < ahead; ++i)
         copy(firstK + i * block.k, frame.constant(i));
@@ -84,12 +96,16 @@ private:
     llvm::append_range(carried, sums);
     auto results = frame.emitLoop(
         frame.constant(0), frame.emit(steps), 1, carried, [&](Value iv, ValueRange values) {
+          sym::Expr step = frame.addVariable(iv, steps);
           store(lhs, iv, values.take_front(numLhs));
           store(rhs, iv, values.slice(numLhs, numLoaded - numLhs));
           if (copies)
             emitCopiesWait(frame, ahead - 1);
+          for (Operand *operand : {&lhs, &rhs})
+            if (operand->sources)
+              store(*operand, iv,
+                    operand->load.evaluateSource(firstK + block.k * step, source(*operand, iv)));
           frame.emitBarrier();
-          sym::Expr step = frame.addVariable(iv, steps);
           if (copies)
             copy(firstK + block.k * (step + ahead),
                  arith::AddIOp::create(b, loc, iv, frame.constant(ahead)));
@@ -137,19 +153,28 @@ private:
     for (Operand *operand : {&lhs, &rhs})
       if (operand->load.isCopied())
         operand->load.copy(first, endK, place(*operand, step));
+      else if (operand->sources)
+        operand->load.copySource(first, source(*operand, step));
     emitCopiesEnd(frame);
   }
 
   /// This thread's elements of the part that begins at step `first`.
   SmallVector<Value> evaluate(Operand &operand, sym::Expr first) {
-    if (operand.load.isCopied())
+    if (operand.arrives())
       return {};
     return operand.load.evaluate(first, endK, 0, operand.load.numChunks());
   }
 
   void store(Operand &operand, Value step, ValueRange values) {
-    if (!operand.load.isCopied())
+    if (!values.empty())
       operand.load.store(values, place(operand, step), 0, operand.load.numChunks());
+  }
+
+  /// The address of what an operand is widened of for this step's part.
+  Value source(const Operand &operand, Value step) {
+    Value number = arith::RemUIOp::create(b, loc, step, frame.constant(stages));
+    Value offset = arith::MulIOp::create(b, loc, number, frame.constant(operand.sourceBytes));
+    return frame.gep(operand.sources, b.getI8Type(), offset);
   }
 
   /// The address of an operand's place for this step's part.

@@ -1,5 +1,6 @@
-// cuda-keep-small-weights: weights that are small integers are widened where few rows are multiplied with them.
+// cuda-keep-small-weights: weights that are small integers are widened where they are multiplied.
 #include "CUDA/Contract/ContractPlan.h"
+#include "CUDA/Contract/FourBits.h"
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CUDA/Passes.h"
@@ -13,9 +14,6 @@ namespace kiln::cuda {
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
-
-/// An i32 holds eight integers of four bits, the first in the lowest bits.
-static constexpr int64_t wordSteps = 8, stepBits = 4;
 
 //===-- Patterns ------------------------------------------------------------------------------===//
 
@@ -60,8 +58,9 @@ static const char *whyNot(ContractOp copy, sym::Expr step, int64_t before) {
   });
   if (!copy.getEpilogue().getArgument(0).getType().isF32() || !isPlain)
     return "its sums are not f32, or its integers are read where data says";
-  if (!cuda::isDot(cuda::ContractDims(copy)))
-    return "it has many rows, or one column, or neighbours are not steps";
+  cuda::ContractDims dims(copy);
+  if (dims.rhsAlongN || dims.n.isConstant(1))
+    return "it has one column, or neighbours are not steps";
   if (!findBits(region, step))
     return "no bytes are read along the sum";
   if (4 * countBytes(region) > 3 * before)
@@ -98,6 +97,31 @@ static void dropRounding(Region &region, IRRewriter &rewriter) {
       whole->getResult(0).setType(extension.getType());
       rewriter.replaceOp(extension, whole->getResult(0));
     }
+  }
+  eraseUnused(region.front());
+}
+
+/// Adds and multiplies f16 and bf16 where they are widened for it: two roundings to one of these formats, the first to f32, are
+/// one (Figueroa, "When is double rounding innocuous?", 1995), but of bf16 below the least normal number.
+static void narrowArithmetic(Region &region, IRRewriter &rewriter) {
+  for (auto rounding : llvm::make_early_inc_range(region.getOps<arith::TruncFOp>())) {
+    Operation *inner = rounding.getIn().getDefiningOp();
+    if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp, arith::MulFOp>(inner) ||
+        !inner->getResult(0).getType().isF32() || !cuda::mayWidenFourBits(rounding.getType()))
+      continue;
+    SmallVector<Value> operands;
+    for (Value operand : inner->getOperands()) {
+      auto extension = operand.getDefiningOp<arith::ExtFOp>();
+      if (extension && extension.getIn().getType() == rounding.getType())
+        operands.push_back(extension.getIn());
+    }
+    if (operands.size() != inner->getNumOperands())
+      continue;
+    rewriter.setInsertionPoint(rounding);
+    Operation *narrow = rewriter.clone(*inner);
+    narrow->setOperands(operands);
+    narrow->getResult(0).setType(rounding.getType());
+    rewriter.replaceOp(rounding, narrow->getResult(0));
   }
   eraseUnused(region.front());
 }
@@ -141,9 +165,14 @@ private:
     }
     emitRemark(RemarkKind::Done, contract, getArgument(), "Kept",
                [&] { return RemarkText{"weights of small integers widened where multiplied"}; });
-    dropRounding(copy.getRhs(), rewriter);
+    bool isDot = kiln::cuda::isDot(kiln::cuda::ContractDims(copy));
+    if (isDot)
+      dropRounding(copy.getRhs(), rewriter);
     dropZeros(copy, rewriter);
-    yieldF32(copy.getLhs(), rewriter);
+    if (isDot)
+      yieldF32(copy.getLhs(), rewriter);
+    else
+      narrowArithmetic(copy.getRhs(), rewriter);
     packFours(copy, step, rewriter);
     rewriter.replaceOp(contract, copy);
     maps.insert(inlined.begin(), inlined.end());
@@ -205,55 +234,47 @@ private:
     return std::nullopt;
   }
 
-  /// Lets a step read its bits in a word, if they are four.
+  /// Lets a step read its bits in a word, if they are four, and nothing but a float is made of them.
   void packFours(ContractOp contract, sym::Expr step, IRRewriter &rewriter) {
     ReadOp read = findBits(contract.getRhs(), step);
     std::optional<Bounds> bounds = getBounds(read);
     SmallVector<sym::Expr> shape =
         sym::getShape(cast<RankedTensorType>(read.getTensor().getType()));
-    if (!bounds || !symbols.isMultipleOf(shape.back(), wordSteps))
+    bool isSigned = bounds && bounds->least < 0;
+    bool areWidened = llvm::all_of(read->getUsers(), [&](Operation *user) {
+      return (isa<arith::SIToFPOp>(user) || (isa<arith::UIToFPOp>(user) && !isSigned)) &&
+             cuda::mayWidenFourBits(user->getResult(0).getType());
+    });
+    if (!bounds || !areWidened || !symbols.isMultipleOf(shape.back(), cuda::wordSteps))
       return;
     rewriter.setInsertionPoint(contract);
     Value words = makeWords(read, shape, *bounds, rewriter);
     rewriter.setInsertionPoint(read);
-    Location loc = read.getLoc();
-    Type i32 = rewriter.getI32Type();
     unsigned numDims = read.getMap().getNumDims();
-    sym::IndexMap map{numDims, llvm::to_vector(read.getMap().getResults())}, place{numDims, {}};
-    map.results.back() = step.floorDiv(wordSteps);
-    Value word = ReadOp::create(rewriter, loc, words, map, ValueRange(), Value(), Value());
-    bool isSigned = bounds->least < 0;
-    sym::Expr below = step.mod(wordSteps) * stepBits;
-    place.results = {isSigned ? 32 - stepBits - below : below};
-    Value index = IndexOp::create(rewriter, loc, rewriter.getI64Type(),
-                                  sym::MapAttr::get(&getContext(), place), ValueRange());
-    Value shift = arith::TruncIOp::create(rewriter, loc, i32, index);
-    auto constant = [&](int64_t value) {
-      return arith::ConstantIntOp::create(rewriter, loc, i32, value);
-    };
-    Value bits = isSigned
-                     ? arith::ShRSIOp::create(rewriter, loc,
-                                              arith::ShLIOp::create(rewriter, loc, word, shift),
-                                              constant(32 - stepBits))
-                           .getResult()
-                     : arith::AndIOp::create(rewriter, loc,
-                                             arith::ShRUIOp::create(rewriter, loc, word, shift),
-                                             constant(15));
-    rewriter.replaceOpWithNewOp<arith::TruncIOp>(read, read.getType(), bits);
+    sym::IndexMap map{numDims, llvm::to_vector(read.getMap().getResults())};
+    map.results.back() = step.floorDiv(cuda::wordSteps);
+    Value word =
+        ReadOp::create(rewriter, read.getLoc(), words, map, ValueRange(), Value(), Value());
+    for (Operation *user : llvm::make_early_inc_range(read->getUsers())) {
+      auto type = cast<FloatType>(user->getResult(0).getType());
+      rewriter.replaceOp(user, cuda::widenFourBits(rewriter, read.getLoc(), word, step, numDims,
+                                                   -bounds->least, type));
+    }
+    rewriter.eraseOp(read);
   }
 
-  /// The bytes that `read` has, in words. What replaces them when the model runs has four bits, too.
+  /// The bytes that `read` has, in words, from the least number on. What replaces them when the model runs has four bits, too.
   Value makeWords(ReadOp read, SmallVector<sym::Expr> shape, Bounds bounds, IRRewriter &rewriter) {
     ImplicitLocOpBuilder builder(read.getLoc(), rewriter);
     KernelBuilder kernels(builder, symbols);
     Type i32 = rewriter.getI32Type(), i8 = rewriter.getI8Type();
-    shape.back() = symbols.simplify(shape.back().floorDiv(wordSteps));
+    shape.back() = symbols.simplify(shape.back().floorDiv(cuda::wordSteps));
     return kernels.map(shape, i32, [&](BodyBuilder &body) {
       Element word;
       auto message = builder.getStringAttr("weights of more than four bits");
-      for (int64_t i = 0; i < wordSteps; ++i) {
+      for (int64_t i = 0; i < cuda::wordSteps; ++i) {
         Exprs index = body.ownDims();
-        index.back() = index.back() * wordSteps + i;
+        index.back() = index.back() * cuda::wordSteps + i;
         Element byte = body.read(read.getTensor(), index);
         Value value = convert(byte.make(byte.value(), i8), i32).value();
         auto expect = [&](arith::CmpIPredicate predicate, int64_t bound) {
@@ -263,8 +284,10 @@ private:
         };
         expect(arith::CmpIPredicate::sge, bounds.least);
         expect(arith::CmpIPredicate::sle, bounds.most);
-        Value bits = arith::AndIOp::create(body.b(), value, body.constant(i32, 15).value());
-        bits = arith::ShLIOp::create(body.b(), bits, body.constant(i32, stepBits * i).value());
+        int64_t place = *cuda::getFourBitPlace(i).constant();
+        Value bits =
+            arith::SubIOp::create(body.b(), value, body.constant(i32, bounds.least).value());
+        bits = arith::ShLIOp::create(body.b(), bits, body.constant(i32, place).value());
         word = word ? word | byte.make(bits, i32) : byte.make(bits, i32);
       }
       return word;

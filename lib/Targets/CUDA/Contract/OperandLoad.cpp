@@ -2,7 +2,10 @@
 #include "CUDA/Contract/OperandLoad.h"
 #include "CUDA/Contract/ContractKernel.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/DebugLog.h"
 #include <numeric>
+
+#define DEBUG_TYPE "cuda-emit-kernels"
 
 using namespace mlir;
 using namespace kiln;
@@ -21,7 +24,8 @@ OperandLoad::OperandLoad(DeviceFrame &frame, kernel::ContractOp op, const Contra
       region(part.side == Side::Left ? op.getLhs() : op.getRhs()), dims(dims),
       part(std::move(part)), alongK(!dims.isAlongRows(this->part.side)),
       rowGroups(this->part.side == Side::Left ? dims.mGroups : dims.nGroups),
-      numRows(this->part.side == Side::Left ? dims.m : dims.n), position(op.getExtents().size()) {
+      numRows(this->part.side == Side::Left ? dims.m : dims.n), thread(thread), threads(threads),
+      position(op.getExtents().size()) {
   int64_t along = alongK ? this->part.steps : this->part.rows;
   int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
   vector = vectorBytes / bytes;
@@ -34,6 +38,11 @@ OperandLoad::OperandLoad(DeviceFrame &frame, kernel::ContractOp op, const Contra
     source = findCopySource(region, alongGroups().back().lastDim(), /*vector=*/1);
   if (source && !storesVectors())
     vector = 1;
+  const char *reason = nullptr;
+  if (!source && storesVectors() && this->part.side == Side::Right)
+    widened = WidenedOperand::find(frame.func, op, dims, reason);
+  if (reason)
+    LDBG() << "kernel @" << frame.func.getSymName() << " widens no operand: " << reason;
   evaluatesAll = !hasNestedRegions(region) && frame.assumptions.isLess(0, dims.k);
   int64_t inner = along / vector, lines = alongK ? this->part.rows : this->part.steps;
   // Elements that are copied one by one: neighbouring threads have those of a sector, and a thread
@@ -161,8 +170,55 @@ SmallVector<Value> OperandLoad::evaluate(sym::Expr firstK, sym::Expr endK, size_
   SmallVector<Value> values;
   for (Chunk &chunk : MutableArrayRef(chunks).slice(first, count)) {
     sym::Expr atK = firstK + chunk.k;
+    if (widened) {
+      values.push_back(widen(chunk, atK, endK));
+      continue;
+    }
     Value inside = frame.both(chunk.isRow, frame.emitLess(atK, endK));
     llvm::append_range(values, evaluateChunk(chunk, atK, inside));
+  }
+  return values;
+}
+
+void OperandLoad::bindChunk(const Chunk &chunk, sym::Expr atK) {
+  bind(nullptr, rowGroups, chunk.rowValues);
+  bind(nullptr, dims.kGroups, split(dims.kGroups, clamp(atK, dims.k), dims.k, true, 0));
+}
+
+/// Rows that are not there may be anything: so are their products, which nobody stores.
+Value OperandLoad::widen(Chunk &chunk, sym::Expr atK, sym::Expr endK) {
+  bindChunk(chunk, atK);
+  Value value = widened->widen(frame, *chunk.body, position, {});
+  bool isWhole = frame.assumptions.isMultipleOf(dims.k, part.steps);
+  Value inside = isWhole ? Value() : frame.emitLess(atK, endK);
+  if (!inside)
+    return value;
+  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType()));
+  return arith::SelectOp::create(b, loc, inside, value, zero);
+}
+
+int64_t OperandLoad::sourceBytes() const {
+  bool isWhole = frame.assumptions.isMultipleOf(dims.k, part.steps);
+  return widened && isWhole ? threads * widened->bytes() * static_cast<int64_t>(chunks.size()) : 0;
+}
+
+Value OperandLoad::getSource(Value memory, int64_t i) {
+  return frame.gep(memory, b.getI8Type(), frame.constant(i * threads * widened->bytes()));
+}
+
+void OperandLoad::copySource(sym::Expr firstK, Value memory) {
+  for (auto [i, chunk] : llvm::enumerate(chunks)) {
+    bindChunk(chunk, firstK + chunk.k);
+    widened->copy(frame, position, getSource(memory, i), frame.emit(thread), threads);
+  }
+}
+
+SmallVector<Value> OperandLoad::evaluateSource(sym::Expr firstK, Value memory) {
+  SmallVector<Value> values;
+  for (auto [i, chunk] : llvm::enumerate(chunks)) {
+    bindChunk(chunk, firstK + chunk.k);
+    values.push_back(widened->widen(frame, *chunk.body, position,
+                                    {getSource(memory, i), frame.emit(thread), threads}));
   }
   return values;
 }

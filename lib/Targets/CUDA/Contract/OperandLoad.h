@@ -2,15 +2,15 @@
 //
 // What a product reads of an operand at one step, a *part*, brought to shared memory by threads:
 // copied asynchronously where the operand is memory as it is, or seen through a window with zeros
-// around; otherwise evaluated into registers and stored from there.
+// around; otherwise evaluated into registers and stored from there. What is evaluated of small integers can be copied as it
+// lies in memory first, each thread's own chunks to places of its own.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_LIB_TARGETS_CUDA_CONTRACT_OPERANDLOAD_H
 #define KILN_LIB_TARGETS_CUDA_CONTRACT_OPERANDLOAD_H
 
 #include "CUDA/Contract/AsyncCopy.h"
-#include "CUDA/Contract/ContractPlan.h"
-#include "kiln/Codegen/BodyEmitter.h"
+#include "CUDA/Contract/WidenedOperand.h"
 #include <functional>
 #include <memory>
 
@@ -52,6 +52,13 @@ public:
                                           size_t count);
   void store(mlir::ValueRange values, mlir::Value memory, size_t first, size_t count);
 
+  /// Bytes of shared memory for what a part is evaluated of; 0: that cannot be copied.
+  int64_t sourceBytes() const;
+  /// Starts the copies of that for the part that begins at step `firstK`.
+  void copySource(sym::Expr firstK, mlir::Value memory);
+  /// What `evaluate` gives for all chunks, from there: this thread's copies have been waited for.
+  llvm::SmallVector<mlir::Value> evaluateSource(sym::Expr firstK, mlir::Value memory);
+
 private:
   /// Neighbours that are loaded together, all inside or none: the first one's row and step in the
   /// part.
@@ -77,6 +84,11 @@ private:
   sym::Expr clamp(sym::Expr value, sym::Expr limit);
   void bindRows(Chunk &chunk, sym::Expr firstRow);
   llvm::SmallVector<mlir::Value> evaluateChunk(Chunk &chunk, sym::Expr atK, mlir::Value inside);
+  /// Lets `position` be that of a chunk's first element.
+  void bindChunk(const Chunk &chunk, sym::Expr atK);
+  /// The place of chunk number `i` in memory for what parts are evaluated of.
+  mlir::Value getSource(mlir::Value memory, int64_t i);
+  mlir::Value widen(Chunk &chunk, sym::Expr atK, sym::Expr endK);
   bool storesVectors() const { return vector > 1 && part.keepsNeighbours; }
 
   DeviceFrame &frame;
@@ -88,8 +100,11 @@ private:
   bool alongK; // neighbouring threads have neighbours along k
   llvm::ArrayRef<codegen::DimGroup> rowGroups;
   sym::Expr numRows;
+  sym::Expr thread;
+  int64_t threads;
   int64_t vector;
   std::optional<CopySource> source;
+  std::optional<WidenedOperand> widened;
   /// True if elements that are not there are evaluated at another place and not used, which takes
   /// no branches.
   bool evaluatesAll;

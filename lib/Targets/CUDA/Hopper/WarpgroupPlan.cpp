@@ -93,6 +93,8 @@ static const char *whyNotWarpgroups(kernel::FuncOp func, kernel::ContractOp op,
   if (isDot(dims) || codegen::estimate(dims.m) < minRows ||
       codegen::estimate(dims.n) < minColumns || codegen::estimate(dims.k) < minSteps)
     return "it has too few rows, columns or steps";
+  if (waitsForSmallIntegers(func, dims))
+    return "it waits for small integers, which other kernels copy further ahead";
   if (op.getPart() &&
       !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, WarpgroupPlan::blockK))
     return "its parts are not whole blocks of steps";
