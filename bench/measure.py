@@ -20,6 +20,7 @@ import figures_extern
 import figures_low_precision
 import figures_package
 import figures_prediction
+import figures_saturation
 import figures_scale
 import low_precision
 import models
@@ -46,6 +47,7 @@ PARTS = [
     "scale",
     "prediction",
     "low-precision",
+    "saturation",
 ]
 # What writes a part's figures into a document.
 DOCUMENTS = {
@@ -56,6 +58,7 @@ DOCUMENTS = {
     "autotune": figures_autotune.document,
     "scale": figures_scale.document,
     "low-precision": figures_low_precision.document,
+    "saturation": figures_saturation.document,
 }
 
 
@@ -188,6 +191,7 @@ def main():
         "scale": figures_scale.measure,
         "prediction": figures_prediction.measure,
         "low-precision": figures_low_precision.measure,
+        "saturation": figures_saturation.measure,
     }
     failed = []
     for part in (part for part in PARTS if part in options.only):
@@ -218,6 +222,7 @@ def main():
         "scale": figures_scale.show,
         "prediction": figures_prediction.show,
         "low-precision": figures_low_precision.show,
+        "saturation": figures_saturation.show,
     }
     for part in PARTS:
         if part in results:

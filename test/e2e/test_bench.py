@@ -14,6 +14,7 @@ import figures_convolutions
 import figures_extern
 import figures_low_precision
 import figures_prediction
+import figures_saturation
 import figures_scale
 import low_precision
 import measure
@@ -104,6 +105,16 @@ def test_low_precision_table(capsys):
     (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("decode-int8"))
     assert row == ["decode-int8", "2000", "-", "0.25", "-", "-", "1000", "-", "3000", "0.50x", "behind", "0.80"]
     assert [(goal["value"], goal["met"]) for goal in goals.rows] == [(1.5, True), (0.8, False)]
+
+
+def test_saturation(monkeypatch, capsys):
+    """Kiln's sums of bytes are exact; engines that are not there are named."""
+    monkeypatch.setattr(peers.importlib.util, "find_spec", lambda package: None)
+    results = figures_saturation.measure(None)
+    assert {*results} == {"kiln", "kiln@x86-64-v3", "torch"}
+    assert results["kiln"] == results["kiln@x86-64-v3"] == 8290560
+    assert re.search("no openvino: .* not installed\n.*no onnxruntime: .* not installed", capsys.readouterr().out)
+    assert figures_saturation.tabulate({"openvino": 4194176.0})[1] == [["OpenVINO", "4194176", "saturated"]]
 
 
 @pytest.mark.parametrize("name,preamble", [("peak", 1), ("mlp", 0)])
