@@ -62,6 +62,11 @@ def attend(**options):
     return lambda *inputs: F.scaled_dot_product_attention(*inputs[:3], **({"attn_mask": inputs[3]} if len(inputs) > 3 else {}), **options)
 
 
+def attend_to_blocks(query, keys, values, table):
+    keys, values = (cache[table].flatten(1, 2).transpose(1, 2) for cache in (keys, values))
+    return F.scaled_dot_product_attention(query, keys, values, enable_gqa=True)
+
+
 def update(cache, new, at):
     cache.index_copy_(1, at, new)
     return cache.sum(1)
@@ -103,6 +108,12 @@ def rungs(tiny=False):
         ),
         "attention-gqa": Rung(
             attend(enable_gqa=True), (half(1, 4, 130, 64), half(1, 2, 200, 64), half(1, 2, 200, 64)), {"attention": WGMMA}, tolerance=2e-2
+        ),
+        "attention-paged": Rung(
+            attend_to_blocks,
+            (half(2, 4, 1, 64), half(19, 16, 2, 64), half(19, 16, 2, 64), torch.arange(18).view(2, 9)),
+            {"attention": r"cp\.async\.cg"},
+            tolerance=2e-2,
         ),
         "attention-split": Rung(
             attend(enable_gqa=True), (half(1, 8, 1, 64), half(1, 2, 1024, 64), half(1, 2, 1024, 64)), {"attention": ""}, tolerance=2e-2

@@ -524,11 +524,43 @@ void BodyEmitter::prefetch(kernel::ReadOp read, int locality) {
   LLVM::Prefetch::create(b, frame.loc, address, /*rw=*/0, locality, /*cache=*/1);
 }
 
+sym::Expr BodyEmitter::locate(kernel::ReadOp read, Value &readMask) {
+  OpBuilder &b = frame.builder;
+  SmallVector<sym::Expr> shape = sym::getShape(read.getTensor());
+  // The parts of a loop variable that the dims are mostly add up to it again in the address: what
+  // each of them is need not be known.
+  SmallVector<sym::Expr> index = substitute(read.getMap(), read.getValues());
+  unsigned numDims = read.getMap().getNumDims() - read.getValues().size();
+  for (auto [i, expr] : llvm::enumerate(read.getMap().getResults())) {
+    if (expr.numDimsUsed() <= numDims)
+      continue;
+    Value checked = checkIndex(frame.assumptions.simplify(index[i]), shape[i], readMask);
+    index[i] = frame.addVariable(checked, shape[i]);
+    if (isa<VectorType>(checked.getType()))
+      vectorLeaves[index[i]] = checked;
+    // An empty tensor has no element to clamp to.
+    if (frame.assumptions.isPositive(shape[i]))
+      continue;
+    Value some = arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::sgt,
+                                       frame.emit(shape[i]), frame.constant(0));
+    readMask = andMasks(readMask, some);
+  }
+  return frame.assumptions.simplify(sym::linearize(index, shape));
+}
+
+sym::Expr BodyEmitter::locateRow(kernel::ReadOp read) {
+  for (Value value : read.getValues())
+    emitValue(value);
+  Value mask;
+  sym::Expr offset = locate(read, mask);
+  assert(!mask && "a row of a tensor that may be empty");
+  return offset;
+}
+
 Value BodyEmitter::emitRead(kernel::ReadOp read) {
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
   auto type = cast<RankedTensorType>(read.getTensor().getType());
-  SmallVector<sym::Expr> shape = sym::getShape(type);
   Value base = frame.buffer(read.getTensor());
   assert(base && "a tensor without a buffer");
   Value readMask = read.getMask() ? values.lookup(read.getMask()) : Value();
@@ -547,26 +579,8 @@ Value BodyEmitter::emitRead(kernel::ReadOp read) {
       readMask = other = Value();
     }
 
-  // The parts of a loop variable that the dims are mostly add up to it again in the address: what
-  // each of them is need not be known.
-  SmallVector<sym::Expr> index = substitute(read.getMap(), read.getValues());
-  unsigned numDims = read.getMap().getNumDims() - read.getValues().size();
-  for (auto [i, expr] : llvm::enumerate(read.getMap().getResults())) {
-    if (expr.numDimsUsed() <= numDims)
-      continue;
-    Value checked = checkIndex(frame.assumptions.simplify(index[i]), shape[i], readMask);
-    index[i] = frame.addVariable(checked, shape[i]);
-    if (isa<VectorType>(checked.getType()))
-      vectorLeaves[index[i]] = checked;
-    // An empty tensor has no element to clamp to.
-    if (frame.assumptions.isPositive(shape[i]))
-      continue;
-    Value some = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, frame.emit(shape[i]),
-                                       frame.constant(0));
-    readMask = andMasks(readMask, some);
-    if (!other)
-      other = kernel::createZero(b, loc, read.getType());
-  }
-  sym::Expr offset = frame.assumptions.simplify(sym::linearize(index, shape));
+  sym::Expr offset = locate(read, readMask);
+  if (readMask && !other)
+    other = kernel::createZero(b, loc, read.getType());
   return load(base, type.getElementType(), offset, readMask, other);
 }

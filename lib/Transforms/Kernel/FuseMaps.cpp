@@ -32,6 +32,8 @@ constexpr int64_t maxPartArithmetic = 4;
 /// Padded images of bytes are dequantized so often by windows that read them instead of four times as much memory: those of
 /// 3x3 pixels and stride 2 do so 2.25 times.
 constexpr int64_t maxWidened = 3;
+/// Queries of attention for which keys and values are found where they are, again for each block of queries.
+constexpr int64_t maxGatheringQueries = 16;
 
 /// A read's place in a structured op, which says how often it is evaluated.
 struct Place {
@@ -217,7 +219,8 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     }
     if (place.isOperand) {
       if (operands && ((isTrivial(cost, producer.getBody()) && (uses == 1 || cost.reads == 0)) ||
-                       (uses == 1 && !cost.reduces && isExpanded(producer))))
+                       (uses == 1 && !cost.reduces && isExpanded(producer)) ||
+                       (uses == 1 && gathersForFewQueries(producer, place.root))))
         return nullptr;
       return "a product computes an operand again for each of its tiles, which costs more here "
              "than reading it";
@@ -260,6 +263,18 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
   static bool isNarrowed(MapOp producer) {
     return producer->getNumResults() == 1 && isByte(producer.getResult(0)) &&
            llvm::none_of(getReadTensors(producer), isByte);
+  }
+
+  /// Keys or values of a few queries, whose rows a table finds, as those of caches in blocks are: reading them where they are takes
+  /// a look into the table for each row, and copying them a trip through memory.
+  static bool gathersForFewQueries(MapOp producer, Operation *root) {
+    auto attention = dyn_cast<AttentionOp>(root);
+    if (!attention || producer->getNumResults() != 1 ||
+        attention.getM().getValue().constant().value_or(maxGatheringQueries + 1) >
+            maxGatheringQueries)
+      return false;
+    sym::Expr last = sym::Expr::dim(producer.getExtents().size() - 1);
+    return static_cast<bool>(findGatheredRows(producer.getBody(), last));
   }
 
   /// Nobody else reads the result of a product that it reads.

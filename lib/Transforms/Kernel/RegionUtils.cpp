@@ -475,3 +475,26 @@ std::string kernel::getFingerprint(FuncOp func) {
   func.setSymNameAttr(name);
   return text;
 }
+
+ReadOp kernel::findGatheredRows(Region &region, sym::Expr along) {
+  auto row = region.front().getTerminator()->getOperand(0).getDefiningOp<ReadOp>();
+  if (!row || row.getValues().empty() || row.getMask())
+    return {};
+  sym::Assumptions known = getAssumptions(&region);
+  for (Operation &op : region.front()) {
+    auto map = getIndexMap(&op);
+    if (op.getNumRegions() != 0 || isa<ExpectOp>(op))
+      return {};
+    if (map && &op != row.getOperation() &&
+        llvm::any_of(map.getResults(), [&](sym::Expr expr) { return expr.dependsOn(along); }))
+      return {};
+  }
+  SmallVector<sym::Expr> shape = sym::getShape(row.getTensor());
+  unsigned numDims = row.getMap().getNumDims() - row.getValues().size();
+  for (auto [expr, size] : llvm::zip_equal(row.getMap().getResults(), shape))
+    if (expr.numDimsUsed() > numDims && (expr.dependsOn(along) || !known.isPositive(size)))
+      return {};
+  auto linear =
+      sym::splitLinear(known.simplify(sym::linearize(row.getMap().getResults(), shape)), along);
+  return linear && linear->coefficient.isConstant(1) ? row : ReadOp();
+}

@@ -409,3 +409,79 @@ func.func @narrowed(%x: tensor<4x32xf32>, %w: tensor<8x32xf32>, %o: tensor<4x8xf
   } : tensor<4x8xf32>
   return %d : tensor<4x8xf32>
 }
+
+// -----
+
+// Attention of few queries reads rows that a table finds where they are; that of many, or where the table has to do with features,
+// reads a copy of them.
+// CHECK-LABEL: func.func @paged
+// CHECK-NOT: kernel.map
+// CHECK: kernel.attention
+// CHECK: k {
+// CHECK: %[[BLOCK:.*]] = kernel.read %arg2
+// CHECK: kernel.read %arg1 {{.*}} values(%[[BLOCK]])
+// CHECK-LABEL: func.func @many
+// CHECK: kernel.map
+// CHECK: kernel.attention
+// CHECK-LABEL: func.func @features
+// CHECK: kernel.map
+// CHECK: kernel.attention
+func.func @paged(%q: tensor<2x1x8xf32>, %cache: tensor<7x16x8xf32>, %table: tensor<2x2xi64>) -> tensor<2x1x8xf32> {
+  %k = kernel.map {
+    %0 = kernel.read %table (d0, d1, d2, d3) -> (d0, d1) : tensor<2x2xi64> -> i64
+    %1 = kernel.read %cache (d0, d1, d2, d3, d4) -> (d4, d2, d3) values(%0) : tensor<7x16x8xf32> -> f32
+    kernel.yield %1 : f32
+  } : tensor<2x2x16x8xf32>
+  %r = kernel.attention batch [2] m <1> n <32> d <8> dv <8> scale 1.0 q {
+    %0 = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x1x8xf32> -> f32
+    kernel.yield %0 : f32
+  } k {
+    %0 = kernel.read %k (d0, d1, d2, d3, d4) -> (d0, d2 floordiv 16, d2 mod 16, d3) : tensor<2x2x16x8xf32> -> f32
+    kernel.yield %0 : f32
+  } v {
+    %0 = kernel.read %cache (d0, d1, d2, d3, d4) -> (d2 floordiv 16, d2 mod 16, d4) : tensor<7x16x8xf32> -> f32
+    kernel.yield %0 : f32
+  } bias {
+  } : tensor<2x1x8xf32>
+  return %r : tensor<2x1x8xf32>
+}
+
+func.func @many(%q: tensor<2x17x8xf32>, %cache: tensor<7x16x8xf32>, %table: tensor<2x2xi64>) -> tensor<2x17x8xf32> {
+  %k = kernel.map {
+    %0 = kernel.read %table (d0, d1, d2, d3) -> (d0, d1) : tensor<2x2xi64> -> i64
+    %1 = kernel.read %cache (d0, d1, d2, d3, d4) -> (d4, d2, d3) values(%0) : tensor<7x16x8xf32> -> f32
+    kernel.yield %1 : f32
+  } : tensor<2x2x16x8xf32>
+  %r = kernel.attention batch [2] m <17> n <32> d <8> dv <8> scale 1.0 q {
+    %0 = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x17x8xf32> -> f32
+    kernel.yield %0 : f32
+  } k {
+    %0 = kernel.read %k (d0, d1, d2, d3, d4) -> (d0, d2 floordiv 16, d2 mod 16, d3) : tensor<2x2x16x8xf32> -> f32
+    kernel.yield %0 : f32
+  } v {
+    %0 = kernel.read %cache (d0, d1, d2, d3, d4) -> (d2 floordiv 16, d2 mod 16, d4) : tensor<7x16x8xf32> -> f32
+    kernel.yield %0 : f32
+  } bias {
+  } : tensor<2x17x8xf32>
+  return %r : tensor<2x17x8xf32>
+}
+
+func.func @features(%q: tensor<2x1x8xf32>, %cache: tensor<7x16x8xf32>, %table: tensor<2x2x8xi64>) -> tensor<2x1x8xf32> {
+  %k = kernel.map {
+    %0 = kernel.read %table (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<2x2x8xi64> -> i64
+    %1 = kernel.read %cache (d0, d1, d2, d3, d4) -> (d4, d2, d3) values(%0) : tensor<7x16x8xf32> -> f32
+    kernel.yield %1 : f32
+  } : tensor<2x2x16x8xf32>
+  %r = kernel.attention batch [2] m <1> n <32> d <8> dv <8> scale 1.0 q {
+    %0 = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x1x8xf32> -> f32
+    kernel.yield %0 : f32
+  } k {
+    %0 = kernel.read %k (d0, d1, d2, d3, d4) -> (d0, d2 floordiv 16, d2 mod 16, d3) : tensor<2x2x16x8xf32> -> f32
+    kernel.yield %0 : f32
+  } v {
+    %0 = kernel.read %cache (d0, d1, d2, d3, d4) -> (d2 floordiv 16, d2 mod 16, d4) : tensor<7x16x8xf32> -> f32
+    kernel.yield %0 : f32
+  } bias {
+  } : tensor<2x1x8xf32>
+  return %r : tensor<2x1x8xf32>
+}

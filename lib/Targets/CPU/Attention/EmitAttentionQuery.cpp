@@ -7,6 +7,7 @@
 #include "CPU/Contract/ContractStaging.h"
 #include "kiln/Targets/CPU/AttentionLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -26,7 +27,9 @@ public:
       : frame(frame), b(frame.builder), loc(frame.loc), op(op), layout(attentionLayout),
         lanes(layout.lanes), queries(frame, op.getQ()), keys(frame, op.getK()),
         values(frame, op.getV()), dimM(op.getNumBatch()), dimN(dimM + 1), dimD(dimM + 2),
-        dimDv(dimM + 3), sumVector(VectorType::get(lanes, layout.sumType)) {
+        dimDv(dimM + 3), keyRow(kernel::findGatheredRows(op.getK(), sym::Expr::dim(dimD))),
+        valueRow(kernel::findGatheredRows(op.getV(), sym::Expr::dim(dimDv))),
+        sumVector(VectorType::get(lanes, layout.sumType)) {
     if (!op.getBias().empty())
       bias.emplace(frame, op.getBias());
     if (!op.getScore().empty())
@@ -99,11 +102,27 @@ private:
     LLVM::StoreOp::create(b, loc, value, address(bytes, element), sumBytes());
   }
 
-  /// The value of `body`, whose other dims are bound, at features first + lane; 0 outside `mask`.
-  Value evaluate(BodyEmitter &body, unsigned dim, sym::Expr first, Value mask) {
+  /// Where the row of keys or values is whose key is bound, if data says that; it is looked up once.
+  static std::optional<sym::Expr> locate(BodyEmitter &body, kernel::ReadOp row, unsigned dim) {
+    if (!row)
+      return std::nullopt;
     BodyEmitter::Scope scope(body);
-    body.setDim(dim, first + body.setLanes(lanes, mask));
-    Value value = body.emitYield().front();
+    body.setDim(dim, 0);
+    return body.locateRow(row);
+  }
+
+  /// The value of `body`, whose other dims are bound, at features first + lane; 0 outside `mask`. What `row` reads begins at `at`.
+  Value evaluate(BodyEmitter &body, unsigned dim, sym::Expr first, Value mask,
+                 kernel::ReadOp row = {}, std::optional<sym::Expr> at = std::nullopt) {
+    BodyEmitter::Scope scope(body);
+    sym::Expr feature = first + body.setLanes(lanes, mask);
+    Value value;
+    if (at) {
+      value = body.load(frame.buffer(row.getTensor()), layout.elementType, *at + feature);
+    } else {
+      body.setDim(dim, feature);
+      value = body.emitYield().front();
+    }
     if (layout.elementType != layout.sumType)
       value = arith::ExtFOp::create(b, loc, sumVector, value);
     return mask ? arith::SelectOp::create(b, loc, mask, value, zero) : value;
@@ -169,14 +188,20 @@ private:
       rows.push_back(first + (whole || i == 0 ? key + i
                                               : frame.named(sym::Expr::min(key + i, count - 1),
                                                             layout.blockKeys)));
+    SmallVector<std::optional<sym::Expr>> places;
+    for (sym::Expr row : rows) {
+      BodyEmitter::Scope scope(keys);
+      keys.setDim(dimN, row);
+      places.push_back(locate(keys, keyRow, dimD));
+    }
     SmallVector<Value> sums(lanes, zero);
     auto addProducts = [&](sym::Expr feature, Value mask, ValueRange sums) {
       Value query = load(layout.queryOffset(), feature, sumVector);
       SmallVector<Value> next;
-      for (auto [row, sum] : llvm::zip(rows, sums)) {
+      for (auto [row, place, sum] : llvm::zip(rows, places, sums)) {
         BodyEmitter::Scope scope(keys);
         keys.setDim(dimN, row);
-        Value value = evaluate(keys, dimD, feature, mask);
+        Value value = evaluate(keys, dimD, feature, mask, keyRow, place);
         next.push_back(math::FmaOp::create(b, loc, value, query, sum));
       }
       return next;
@@ -246,11 +271,14 @@ private:
       Value weight = splat(load(layout.scoreOffset(), key, layout.sumType));
       BodyEmitter::Scope scope(values);
       values.setDim(dimN, first + key);
-      values.emitAvailable();
+      std::optional<sym::Expr> place = locate(values, valueRow, dimDv);
+      if (!place)
+        values.emitAvailable();
       for (auto [i, sum] : llvm::enumerate(sums)) {
         int64_t feature = (from + static_cast<int64_t>(i)) * lanes;
         Value mask = emitTailMask(frame, feature, layout.valueDepth, lanes);
-        sum = math::FmaOp::create(b, loc, evaluate(values, dimDv, feature, mask), weight, sum);
+        sum = math::FmaOp::create(b, loc, evaluate(values, dimDv, feature, mask, valueRow, place),
+                                  weight, sum);
       }
     };
     sym::Expr groups = frame.named(count.floorDiv(keysAtOnce), layout.blockKeys + 1);
@@ -304,6 +332,8 @@ private:
   BodyEmitter queries, keys, values;
   std::optional<BodyEmitter> bias, scoring;
   int64_t dimM, dimN, dimD, dimDv;
+  /// The reads of keys and values that are found by data; null: they are where others are.
+  kernel::ReadOp keyRow, valueRow;
   VectorType sumVector;
   Value zero, lowest;
   SmallVector<sym::Expr> batch;

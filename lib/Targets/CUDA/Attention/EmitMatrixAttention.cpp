@@ -12,6 +12,7 @@
 #include "CUDA/Contract/AsyncCopy.h"
 #include "CUDA/Contract/MatrixFragments.h"
 #include "kiln/Codegen/LoopNest.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <numbers>
@@ -71,7 +72,8 @@ struct Rows {
   SharedMatrix matrix;
   Value memory;
   std::optional<CopySource> copied;
-  int64_t vector; // features that are evaluated together
+  kernel::ReadOp gathered; // rows that are copied, too, from where data says; or null
+  int64_t vector;          // features that are evaluated together
 
   /// Products go in steps of 16 features: those past `features` are zero.
   int64_t padded() const { return llvm::alignTo(features, depthOfStep); }
@@ -143,17 +145,41 @@ private:
     SharedMatrix matrix{type, count, line};
     bool fits = frame.func.getAligned() && features % matrix.chunk() == 0;
     std::optional<CopySource> copied;
-    if (fits)
+    kernel::ReadOp gathered;
+    if (fits) {
       copied = findCopySource(region, sym::Expr::dim(featureDim), matrix.chunk());
-    return {body,     region, rowDim,  featureDim, limit,
-            features, matrix, Value(), copied,     fits ? matrix.chunk() : 1};
+      gathered = findGatheredChunks(region, featureDim, matrix.chunk());
+    }
+    return {body,
+            region,
+            rowDim,
+            featureDim,
+            limit,
+            features,
+            matrix,
+            Value(),
+            copied,
+            gathered,
+            fits ? matrix.chunk() : 1};
+  }
+
+  /// Rows that data finds, whose chunks of features are aligned.
+  static kernel::ReadOp findGatheredChunks(Region &region, unsigned featureDim, int64_t chunk) {
+    kernel::ReadOp row = kernel::findGatheredRows(region, sym::Expr::dim(featureDim));
+    if (!row)
+      return {};
+    sym::Expr offset = sym::linearize(row.getMap().getResults(), sym::getShape(row.getTensor()));
+    sym::Expr first = offset.substitute([&](sym::Expr leaf) {
+      return leaf == sym::Expr::dim(featureDim) ? std::optional(sym::Expr(0)) : std::nullopt;
+    });
+    return kernel::getAssumptions(&region).isMultipleOf(first, chunk) ? row : kernel::ReadOp();
   }
 
   /// Brings rows from `first` on to shared memory, zero past the last and past the features: copies
   /// are under way when it returns, as one group.
   void bring(Rows &part, sym::Expr first) {
     int64_t width = part.padded() / part.vector, count = part.matrix.lines * width;
-    if (!part.copied) {
+    if (!part.copied && !part.gathered) {
       frame.emitLoop(frame.thread, frame.constant(count), frame.numThreads, {},
                      [&](Value iv, ValueRange) -> SmallVector<Value> {
                        evaluate(part, first, frame.addVariable(iv, count), width);
@@ -167,11 +193,40 @@ private:
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
     sym::Expr feature = part.vector * frame.named(thread.mod(width), width);
     frame.emitIf(frame.emitLess(feature, part.padded()), [&] {
-      for (int64_t i = 0; i < count; i += frame.numThreads)
+      SmallVector<Value> indices = loadIndices(part, first, thread, width);
+      ArrayRef<Value> left(indices);
+      for (int64_t i = 0; i < count; i += frame.numThreads) {
         frame.emitIf(frame.emitLess(thread + i, count),
-                     [&] { copyChunk(part, first, thread + i, width); });
+                     [&] { copyChunk(part, first, thread + i, width, left); });
+        left = left.drop_front(part.gathered ? part.gathered.getValues().size() : 0);
+      }
     });
     emitCopiesEnd(frame);
+  }
+
+  /// The data that says where the rows of this thread's chunks are: all is read before any of it is looked at. Of rows that are not there,
+  /// it is the last one's.
+  SmallVector<Value> loadIndices(Rows &part, sym::Expr first, sym::Expr thread, int64_t width) {
+    if (!part.gathered)
+      return {};
+    ValueRange wanted = part.gathered.getValues();
+    int64_t count = part.matrix.lines * width;
+    SmallVector<Value> none;
+    for (int64_t i = 0; i < count; i += frame.numThreads)
+      for (Value value : wanted)
+        none.push_back(arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType())));
+    Value isSome = frame.emitLess(0, part.limit);
+    return frame.emitWhere(isSome, none, [&] {
+      SmallVector<Value> found;
+      for (int64_t i = 0; i < count; i += frame.numThreads) {
+        codegen::BodyEmitter::Scope scope(part.body);
+        sym::Expr row = first + (thread + i).floorDiv(width);
+        part.body.setDim(part.rowDim, frame.named(sym::Expr::min(row, part.limit - 1), part.limit));
+        for (Value value : wanted)
+          found.push_back(part.body.emitValue(value));
+      }
+      return found;
+    });
   }
 
   /// The place of a chunk of `vector` features, and whether it is there.
@@ -187,13 +242,27 @@ private:
                        frame.emitLess(feature, part.features))};
   }
 
-  void copyChunk(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
+  void copyChunk(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width,
+                 ArrayRef<Value> indices) {
     auto [row, feature, inside] = findChunk(part, first, chunk, width);
+    Value address = part.matrix.address(frame, part.memory, row, feature);
+    if (kernel::ReadOp gathered = part.gathered) {
+      auto locate = [&]() -> SmallVector<Value> {
+        codegen::BodyEmitter::Scope scope(part.body);
+        part.body.setDim(part.rowDim, frame.named(first + row, part.limit));
+        part.body.setDim(part.featureDim, feature);
+        for (auto [value, index] : llvm::zip(gathered.getValues(), indices))
+          part.body.setValue(value, index);
+        return {frame.simplifyAndEmit(part.body.locateRow(gathered))};
+      };
+      Value offset = frame.emitWhere(inside, frame.constant(0), locate)[0];
+      return emitCopy(frame, frame.buffer(gathered.getTensor()), type,
+                      frame.addVariable(offset, sym::Range()), address, inside, vectorBytes);
+    }
     SmallVector<sym::Expr> at(position);
     at[part.rowDim] = first + row;
     at[part.featureDim] = feature;
-    emitCopy(frame, *part.copied, type, at, part.matrix.address(frame, part.memory, row, feature),
-             inside);
+    emitCopy(frame, *part.copied, type, at, address, inside);
   }
 
   void evaluate(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
