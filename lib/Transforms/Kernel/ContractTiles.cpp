@@ -60,9 +60,9 @@ int64_t kernel::chooseSharedPanel(ArrayRef<int64_t> panels, ContractTarget targe
   return std::clamp(between, *llvm::min_element(panels), *llvm::max_element(panels));
 }
 
-bool kernel::isSameInGroups(ContractOp contract, sym::Expr expr, unsigned dim, int64_t group,
-                            sym::Assumptions known) {
-  SmallVector<sym::Expr> extents = contract.getExtents(), dims;
+bool kernel::isSameInGroups(ArrayRef<sym::Expr> extents, sym::Expr expr, unsigned dim,
+                            int64_t group, sym::Assumptions known) {
+  SmallVector<sym::Expr> dims;
   unsigned number = extents.size(), within = number + 1;
   known.setExtent(number, extents[dim].floorDiv(group));
   known.setExtent(within, group);

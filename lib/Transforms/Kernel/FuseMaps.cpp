@@ -32,8 +32,8 @@ constexpr int64_t maxPartArithmetic = 4;
 /// Padded images of bytes are dequantized so often by windows that read them instead of four times as much memory: those of
 /// 3x3 pixels and stride 2 do so 2.25 times.
 constexpr int64_t maxWidened = 3;
-/// Queries of attention for which keys and values are found where they are, again for each block of queries.
-constexpr int64_t maxGatheringQueries = 16;
+/// Queries of attention for which keys and values are found, or made of bytes, again for each block of queries.
+constexpr int64_t maxQueriesOfGathered = 16, maxQueriesOfBytes = 2;
 
 /// A read's place in a structured op, which says how often it is evaluated.
 struct Place {
@@ -141,7 +141,12 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
       for (ReadOp read : chosen) {
         auto producer = read.getTensor().getDefiningOp<MapOp>();
         sayFused(producer, root);
+        Region *region = read->getParentRegion();
         inlineRead(rewriter, read, producer);
+        if (auto attention = dyn_cast<AttentionOp>(root);
+            attention && (region == &attention.getK() || region == &attention.getV()) &&
+            hasFewQueries(attention, maxQueriesOfBytes))
+          dropRounding(rewriter, *region);
         eraseIfDead(producer);
         changed = true;
       }
@@ -220,7 +225,7 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     if (place.isOperand) {
       if (operands && ((isTrivial(cost, producer.getBody()) && (uses == 1 || cost.reads == 0)) ||
                        (uses == 1 && !cost.reduces && isExpanded(producer)) ||
-                       (uses == 1 && gathersForFewQueries(producer, place.root))))
+                       (uses == 1 && isReadInPlace(read, producer, cost, place.root))))
         return nullptr;
       return "a product computes an operand again for each of its tiles, which costs more here "
              "than reading it";
@@ -265,16 +270,32 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
            llvm::none_of(getReadTensors(producer), isByte);
   }
 
-  /// Keys or values of a few queries, whose rows a table finds, as those of caches in blocks are: reading them where they are takes
-  /// a look into the table for each row, and copying them a trip through memory.
-  static bool gathersForFewQueries(MapOp producer, Operation *root) {
+  static bool hasFewQueries(AttentionOp attention, int64_t most) {
+    return attention.getM().getValue().constant().value_or(most + 1) <= most;
+  }
+
+  /// Keys or values of a few queries that are better read where they are than put into memory first: rows that a table finds, as
+  /// those of caches in blocks are, or bytes that are made floats with what their row has of its own.
+  static bool isReadInPlace(ReadOp read, MapOp producer, const BodyCost &cost, Operation *root) {
     auto attention = dyn_cast<AttentionOp>(root);
-    if (!attention || producer->getNumResults() != 1 ||
-        attention.getM().getValue().constant().value_or(maxGatheringQueries + 1) >
-            maxGatheringQueries)
+    if (!attention || producer->getNumResults() != 1)
       return false;
     sym::Expr last = sym::Expr::dim(producer.getExtents().size() - 1);
-    return static_cast<bool>(findGatheredRows(producer.getBody(), last));
+    if (findGatheredRows(producer.getBody(), last))
+      return hasFewQueries(attention, maxQueriesOfGathered) &&
+             read->getBlock()->getTerminator()->getOperand(0) == read.getResult();
+    if (!hasFewQueries(attention, maxQueriesOfBytes))
+      return false;
+    int64_t bytes = 0;
+    for (auto own : producer.getBody().getOps<ReadOp>()) {
+      bool isOfElement = llvm::any_of(own.getMap().getResults(),
+                                      [&](sym::Expr expr) { return expr.dependsOn(last); });
+      if (isOfElement && !isByte(own.getTensor()))
+        return false;
+      bytes += isOfElement;
+    }
+    return bytes == 1 && !cost.reduces && !cost.gathers && !cost.transcendental &&
+           cost.arithmetic - countConversions(producer.getBody()) <= maxPartArithmetic;
   }
 
   /// Nobody else reads the result of a product that it reads.

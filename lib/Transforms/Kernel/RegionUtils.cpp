@@ -498,3 +498,21 @@ ReadOp kernel::findGatheredRows(Region &region, sym::Expr along) {
       sym::splitLinear(known.simplify(sym::linearize(row.getMap().getResults(), shape)), along);
   return linear && linear->coefficient.isConstant(1) ? row : ReadOp();
 }
+
+void kernel::dropRounding(RewriterBase &rewriter, Region &region) {
+  for (Operation &op : llvm::make_early_inc_range(region.front())) {
+    auto extension = dyn_cast<arith::ExtFOp>(op);
+    Operation *inner = extension ? extension.getIn().getDefiningOp() : nullptr;
+    if (isa_and_nonnull<arith::TruncFOp>(inner) &&
+        inner->getOperand(0).getType() == extension.getType()) {
+      rewriter.replaceOp(extension, inner->getOperand(0));
+    } else if (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp>(inner) &&
+               inner->getOperand(0).getType().isInteger(8)) {
+      rewriter.setInsertionPoint(extension);
+      Operation *whole = rewriter.clone(*inner);
+      whole->getResult(0).setType(extension.getType());
+      rewriter.replaceOp(extension, whole->getResult(0));
+    }
+  }
+  eraseUnused(region.front());
+}

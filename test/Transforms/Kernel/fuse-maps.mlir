@@ -485,3 +485,64 @@ func.func @features(%q: tensor<2x1x8xf32>, %cache: tensor<7x16x8xf32>, %table: t
   } : tensor<2x1x8xf32>
   return %r : tensor<2x1x8xf32>
 }
+
+// -----
+
+// One query or two read keys in bytes, which are extended at once; others read floats.
+// CHECK-LABEL: func.func @bytes
+// CHECK-NOT: kernel.map
+// CHECK: k {
+// CHECK: %[[BYTE:.*]] = kernel.read %arg1
+// CHECK: arith.sitofp %[[BYTE]] : i8 to f32
+// CHECK-LABEL: func.func @floats
+// CHECK: kernel.map
+// CHECK: kernel.attention
+func.func @bytes(%q: tensor<2x2x8xbf16>, %keys: tensor<2x32x8xsi8>, %scales: tensor<2x32xbf16>, %v: tensor<2x32x8xbf16>) -> tensor<2x2x8xbf16> {
+  %k = kernel.map {
+    %0 = kernel.read %keys (d0, d1, d2) -> (d0, d1, d2) : tensor<2x32x8xsi8> -> i8
+    %1 = arith.sitofp %0 : i8 to bf16
+    %2 = arith.extf %1 : bf16 to f32
+    %3 = kernel.read %scales (d0, d1, d2) -> (d0, d1) : tensor<2x32xbf16> -> bf16
+    %4 = arith.extf %3 : bf16 to f32
+    %5 = arith.mulf %2, %4 : f32
+    %6 = arith.truncf %5 : f32 to bf16
+    kernel.yield %6 : bf16
+  } : tensor<2x32x8xbf16>
+  %r = kernel.attention batch [2] m <2> n <32> d <8> dv <8> scale 1.0 q {
+    %0 = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x2x8xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } k {
+    %0 = kernel.read %k (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<2x32x8xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } v {
+    %0 = kernel.read %v (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<2x32x8xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } bias {
+  } : tensor<2x2x8xbf16>
+  return %r : tensor<2x2x8xbf16>
+}
+
+func.func @floats(%q: tensor<2x3x8xbf16>, %keys: tensor<2x32x8xsi8>, %scales: tensor<2x32xbf16>, %v: tensor<2x32x8xbf16>) -> tensor<2x3x8xbf16> {
+  %k = kernel.map {
+    %0 = kernel.read %keys (d0, d1, d2) -> (d0, d1, d2) : tensor<2x32x8xsi8> -> i8
+    %1 = arith.sitofp %0 : i8 to bf16
+    %2 = arith.extf %1 : bf16 to f32
+    %3 = kernel.read %scales (d0, d1, d2) -> (d0, d1) : tensor<2x32xbf16> -> bf16
+    %4 = arith.extf %3 : bf16 to f32
+    %5 = arith.mulf %2, %4 : f32
+    %6 = arith.truncf %5 : f32 to bf16
+    kernel.yield %6 : bf16
+  } : tensor<2x32x8xbf16>
+  %r = kernel.attention batch [2] m <3> n <32> d <8> dv <8> scale 1.0 q {
+    %0 = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x3x8xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } k {
+    %0 = kernel.read %k (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<2x32x8xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } v {
+    %0 = kernel.read %v (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<2x32x8xbf16> -> bf16
+    kernel.yield %0 : bf16
+  } bias {
+  } : tensor<2x3x8xbf16>
+  return %r : tensor<2x3x8xbf16>
+}

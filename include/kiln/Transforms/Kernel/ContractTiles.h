@@ -43,9 +43,9 @@ int64_t chooseSharedPanel(llvm::ArrayRef<int64_t> panels, ContractTarget target)
 /// along the channels.
 bool columnsAreBatch(ContractOp contract);
 
-/// `expr`, over the contract's dims, is the same for `group` values of `dim` on end, the first a multiple of `group`, which divides
+/// `expr`, over dims of these extents, is the same for `group` values of `dim` on end, the first a multiple of `group`, which divides
 /// the dim's extent. `known` is what is known of the dims.
-bool isSameInGroups(ContractOp contract, sym::Expr expr, unsigned dim, int64_t group,
+bool isSameInGroups(llvm::ArrayRef<sym::Expr> extents, sym::Expr expr, unsigned dim, int64_t group,
                     sym::Assumptions known);
 
 } // namespace kiln::kernel

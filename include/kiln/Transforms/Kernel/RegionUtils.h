@@ -71,6 +71,9 @@ void eraseUnused(mlir::RewriterBase &rewriter, llvm::SetVector<mlir::Operation *
 /// Erases ops of `block` whose results nobody uses.
 void eraseUnused(mlir::Block &block);
 
+/// Leaves away what rounds numbers of `region` that are extended again, and extends bytes at once.
+void dropRounding(mlir::RewriterBase &rewriter, mlir::Region &region);
+
 /// Lets all that reads a view read its tensor. A view of which nothing else is made is erased.
 void foldReads(mlir::RewriterBase &rewriter, MapOp view);
 

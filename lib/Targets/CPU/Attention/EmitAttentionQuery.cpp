@@ -121,11 +121,20 @@ private:
       value = body.load(frame.buffer(row.getTensor()), layout.elementType, *at + feature);
     } else {
       body.setDim(dim, feature);
-      value = body.emitYield().front();
+      value = body.splat(body.emitValue(getElement(body)));
     }
-    if (layout.elementType != layout.sumType)
+    if (value.getType() != sumVector)
       value = arith::ExtFOp::create(b, loc, sumVector, value);
     return mask ? arith::SelectOp::create(b, loc, mask, value, zero) : value;
+  }
+
+  /// What `body` yields; keys and values that are computed in the type of sums before they are rounded.
+  Value getElement(BodyEmitter &body) {
+    Region &region = &body == &queries ? op.getQ() : &body == &keys ? op.getK() : op.getV();
+    Value element = region.front().getTerminator()->getOperand(0);
+    auto rounding = element.getDefiningOp<arith::TruncFOp>();
+    bool isWide = rounding && rounding.getIn().getType() == layout.sumType && &body != &queries;
+    return isWide ? rounding.getIn() : element;
   }
 
   void forFeatures(function_ref<void(sym::Expr, Value)> body) {

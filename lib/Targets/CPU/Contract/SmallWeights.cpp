@@ -144,7 +144,8 @@ private:
         continue;
       std::optional<int64_t> steps = extents[dim].constant();
       for (int64_t group = steps.value_or(0) / 2; group >= fewestSteps; --group)
-        if (*steps % group == 0 && isSameInGroups(contract, expr, dim, group, assumptions))
+        if (*steps % group == 0 &&
+            isSameInGroups(contract.getExtents(), expr, dim, group, assumptions))
           return group;
       return std::nullopt;
     }

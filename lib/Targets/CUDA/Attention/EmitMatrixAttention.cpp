@@ -11,6 +11,7 @@
 #include "CUDA/Attention/AttentionKernel.h"
 #include "CUDA/Contract/AsyncCopy.h"
 #include "CUDA/Contract/MatrixFragments.h"
+#include "CUDA/Contract/WidenedOperand.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -73,7 +74,8 @@ struct Rows {
   Value memory;
   std::optional<CopySource> copied;
   kernel::ReadOp gathered; // rows that are copied, too, from where data says; or null
-  int64_t vector;          // features that are evaluated together
+  std::optional<WidenedOperand> widened;
+  int64_t vector; // features that are evaluated together
 
   /// Products go in steps of 16 features: those past `features` are zero.
   int64_t padded() const { return llvm::alignTo(features, depthOfStep); }
@@ -146,21 +148,15 @@ private:
     bool fits = frame.func.getAligned() && features % matrix.chunk() == 0;
     std::optional<CopySource> copied;
     kernel::ReadOp gathered;
+    std::optional<WidenedOperand> widened;
+    const char *reason = nullptr;
     if (fits) {
       copied = findCopySource(region, sym::Expr::dim(featureDim), matrix.chunk());
       gathered = findGatheredChunks(region, featureDim, matrix.chunk());
+      widened = WidenedOperand::find(region, featureDim, reason);
     }
-    return {body,
-            region,
-            rowDim,
-            featureDim,
-            limit,
-            features,
-            matrix,
-            Value(),
-            copied,
-            gathered,
-            fits ? matrix.chunk() : 1};
+    return {body,   region,  rowDim, featureDim, limit,   features,
+            matrix, Value(), copied, gathered,   widened, fits ? matrix.chunk() : 1};
   }
 
   /// Rows that data finds, whose chunks of features are aligned.
@@ -179,6 +175,8 @@ private:
   /// are under way when it returns, as one group.
   void bring(Rows &part, sym::Expr first) {
     int64_t width = part.padded() / part.vector, count = part.matrix.lines * width;
+    if (part.widened)
+      return widen(part, first, width);
     if (!part.copied && !part.gathered) {
       frame.emitLoop(frame.thread, frame.constant(count), frame.numThreads, {},
                      [&](Value iv, ValueRange) -> SmallVector<Value> {
@@ -202,6 +200,41 @@ private:
       }
     });
     emitCopiesEnd(frame);
+  }
+
+  /// Evaluates chunks of small integers, some of which are read before the first is widened. Those that are not there read others.
+  void widen(Rows &part, sym::Expr first, int64_t width) {
+    constexpr int64_t chunksAtOnce = 8;
+    auto emitChunks = [&](ArrayRef<sym::Expr> numbers, ValueRange) -> SmallVector<Value> {
+      SmallVector<std::pair<Value, Value>> stores;
+      for (sym::Expr number : numbers) {
+        auto [row, feature, inside] = findChunk(part, first, number, width);
+        codegen::BodyEmitter::Scope scope(part.body);
+        SmallVector<sym::Expr> at(position);
+        at[part.rowDim] = frame.named(sym::Expr::min(first + row, part.limit - 1), part.limit);
+        at[part.featureDim] = feature;
+        if (part.padded() != part.features)
+          at[part.featureDim] =
+              part.vector *
+              frame.named(
+                  sym::Expr::min(feature, part.features - part.vector).floorDiv(part.vector),
+                  part.features / part.vector);
+        part.body.setDim(part.rowDim, at[part.rowDim]);
+        Value value = part.widened->widen(frame, part.body, at, {});
+        if (inside)
+          value = arith::SelectOp::create(
+              b, loc, inside, value,
+              arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType())));
+        stores.emplace_back(value, part.matrix.address(frame, part.memory, row, feature));
+      }
+      for (auto [value, address] : stores)
+        LLVM::StoreOp::create(b, loc, value, address, /*alignment=*/vectorBytes);
+      return {};
+    };
+    frame.emitIf(frame.emitLess(0, part.limit), [&] {
+      frame.emitStridedLoop(frame.thread, part.matrix.lines * width, frame.numThreads, chunksAtOnce,
+                            {}, emitChunks);
+    });
   }
 
   /// The data that says where the rows of this thread's chunks are: all is read before any of it is looked at. Of rows that are not there,

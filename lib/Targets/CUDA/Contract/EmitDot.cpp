@@ -133,7 +133,8 @@ private:
       return false;
     if (auto map = kernel::getIndexMap(inner))
       for (sym::Expr expr : map.getResults())
-        if (!kernel::isSameInGroups(op, expr, op.getExtents().size() - 1, vector, known))
+        if (!kernel::isSameInGroups(op.getExtents(), expr, op.getExtents().size() - 1, vector,
+                                    known))
           return false;
     return llvm::all_of(inner->getOperands(), [&](Value operand) {
       return isa<RankedTensorType>(operand.getType()) || isSameInSteps(operand, known);

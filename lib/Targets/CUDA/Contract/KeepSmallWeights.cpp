@@ -81,26 +81,6 @@ static void yieldF32(Region &region, IRRewriter &rewriter) {
                     arith::ExtFOp::create(rewriter, yield->getLoc(), rewriter.getF32Type(), value));
 }
 
-/// Leaves away what rounds numbers on the way to f32, and takes bytes to f32 at once.
-static void dropRounding(Region &region, IRRewriter &rewriter) {
-  yieldF32(region, rewriter);
-  for (Operation &op : llvm::make_early_inc_range(region.front())) {
-    auto extension = dyn_cast<arith::ExtFOp>(op);
-    Operation *inner = extension ? extension.getIn().getDefiningOp() : nullptr;
-    if (isa_and_nonnull<arith::TruncFOp>(inner) &&
-        inner->getOperand(0).getType() == extension.getType()) {
-      rewriter.replaceOp(extension, inner->getOperand(0));
-    } else if (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp>(inner) &&
-               inner->getOperand(0).getType().isInteger(8)) {
-      rewriter.setInsertionPoint(extension);
-      Operation *whole = rewriter.clone(*inner);
-      whole->getResult(0).setType(extension.getType());
-      rewriter.replaceOp(extension, whole->getResult(0));
-    }
-  }
-  eraseUnused(region.front());
-}
-
 /// Adds and multiplies f16 and bf16 where they are widened for it: two roundings to one of these formats, the first to f32, are
 /// one (Figueroa, "When is double rounding innocuous?", 1995), but of bf16 below the least normal number.
 static void narrowArithmetic(Region &region, IRRewriter &rewriter) {
@@ -166,8 +146,10 @@ private:
     emitRemark(RemarkKind::Done, contract, getArgument(), "Kept",
                [&] { return RemarkText{"weights of small integers widened where multiplied"}; });
     bool isDot = kiln::cuda::isDot(kiln::cuda::ContractDims(copy));
-    if (isDot)
-      dropRounding(copy.getRhs(), rewriter);
+    if (isDot) {
+      yieldF32(copy.getRhs(), rewriter);
+      dropRounding(rewriter, copy.getRhs());
+    }
     dropZeros(copy, rewriter);
     if (isDot)
       yieldF32(copy.getLhs(), rewriter);

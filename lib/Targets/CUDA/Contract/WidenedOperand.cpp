@@ -12,18 +12,16 @@ using namespace kiln::cuda;
 static constexpr int64_t chunkSteps = 8;
 static_assert(chunkSteps == wordSteps);
 
-/// One element for all steps of a chunk (1), neighbours at a multiple of as many (chunkSteps), or nothing of these (0).
-static int64_t countElements(kernel::ContractOp op, kernel::ReadOp read,
+/// One element for all of a chunk along `along` (1), neighbours at a multiple of as many (chunkSteps), or nothing of these (0).
+static int64_t countElements(kernel::ReadOp read, ArrayRef<sym::Expr> extents, unsigned along,
                              const sym::Assumptions &known) {
-  unsigned last = op.getExtents().size() - 1;
   if (llvm::all_of(read.getMap().getResults(), [&](sym::Expr expr) {
-        return kernel::isSameInGroups(op, expr, last, chunkSteps, known);
+        return kernel::isSameInGroups(extents, expr, along, chunkSteps, known);
       }))
     return 1;
-  sym::Expr step = sym::Expr::dim(last);
   sym::Expr offset =
       known.simplify(sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor())));
-  auto linear = sym::splitLinear(offset, step);
+  auto linear = sym::splitLinear(offset, sym::Expr::dim(along));
   bool areNeighbours =
       linear && linear->coefficient.isConstant(1) && known.isMultipleOf(linear->rest, chunkSteps);
   return areNeighbours ? chunkSteps : 0;
@@ -31,15 +29,23 @@ static int64_t countElements(kernel::ContractOp op, kernel::ReadOp read,
 
 std::optional<WidenedOperand> WidenedOperand::find(kernel::FuncOp func, kernel::ContractOp op,
                                                    const ContractDims &dims, const char *&reason) {
-  Region &region = op.getRhs();
-  if (!(dims.operandType.isF16() || dims.operandType.isBF16()) || op.getNumK() != 1 ||
-      op.getPanel() || dims.rhsAlongN || !isWide(func, dims, Side::Right)) {
-    reason = "it is no product of f16 or bf16 whose steps come 16 bytes at a time";
+  if (op.getNumK() == 1 && !op.getPanel() && !dims.rhsAlongN && isWide(func, dims, Side::Right))
+    return find(op.getRhs(), op.getExtents().size() - 1, reason);
+  reason = "its steps do not come 16 bytes at a time";
+  return std::nullopt;
+}
+
+std::optional<WidenedOperand> WidenedOperand::find(Region &region, unsigned along,
+                                                   const char *&reason) {
+  WidenedOperand result(region.front().getTerminator()->getOperand(0));
+  Type type = result.element.getType();
+  SmallVector<sym::Expr> extents = kernel::getDimExtents(&region);
+  sym::Assumptions known = kernel::getAssumptions(&region);
+  if (!(type.isF16() || type.isBF16()) || !known.isMultipleOf(extents[along], chunkSteps)) {
+    reason = "it is no operand of f16 or bf16 in whole chunks";
     return std::nullopt;
   }
-  sym::Assumptions known = kernel::getAssumptions(&region);
-  sym::Expr step = sym::Expr::dim(op.getExtents().size() - 1);
-  WidenedOperand result(region.front().getTerminator()->getOperand(0));
+  sym::Expr step = sym::Expr::dim(along);
   bool areSmall = false;
   for (auto number : region.getOps<arith::BitcastOp>())
     if (std::optional<FourBits> four = matchFourBits(number, step, known)) {
@@ -60,13 +66,13 @@ std::optional<WidenedOperand> WidenedOperand::find(kernel::FuncOp func, kernel::
       continue;
     auto tensor = cast<RankedTensorType>(read.getTensor().getType());
     Read own{read, codegen::getStorageType(tensor.getElementType()),
-             countElements(op, read, known)};
+             countElements(read, extents, along, known)};
     bool isNumber = own.type.isIntOrFloat() && !read.getType().isInteger(1) && own.count != 0;
     constexpr int64_t least = 4;
     if (!isNumber || own.size() > vectorBytes ||
         (own.size() < least &&
          !known.isMultipleOf(sym::product(sym::getShape(read.getTensor())), least / own.size()))) {
-      reason = "the steps of a chunk read neither one element nor neighbours";
+      reason = "a chunk reads neither one element nor neighbours";
       return std::nullopt;
     }
     areSmall |= own.count > 1 && own.type.isInteger(8);

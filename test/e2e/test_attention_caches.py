@@ -1,4 +1,4 @@
-"""Attention to keys and values in blocks that a table finds, as serving engines keep them: on CPUs and GPUs."""
+"""Attention to keys and values in blocks that a table finds, as serving engines keep them, and in bytes: on CPUs and GPUs."""
 
 import re
 
@@ -83,3 +83,41 @@ def test_blocks_that_are_not_there(compile_model, options, number):
     with pytest.raises(kiln.KilnError, match="out of range"):
         compiled.model.run(inputs)
         compiled.model.run(inputs)  # GPUs find out while they run
+
+
+class Bytes(torch.nn.Module):
+    """Keys and values in bytes, with scales and zero points of tokens, or scales alone."""
+
+    def forward(self, query, keys, values, scales, zeros, mask):
+        keys = (keys.to(query.dtype) - zeros.to(query.dtype)) * scales
+        values = values.to(query.dtype) * scales[0, 0, 0]
+        return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, enable_gqa=True)
+
+
+def example_of_bytes(dtype, queries, features, count):
+    torch.manual_seed(count)
+
+    def integers(*shape):
+        return torch.randint(-128, 128, shape, dtype=torch.int8)
+
+    scales = (torch.rand(2, 2, count, 1) / 128).to(dtype)
+    mask = torch.rand(2, 1, queries, count) < 0.9
+    mask[..., 0] = True
+    caches = integers(2, 2, count, features), integers(2, 2, count, features)
+    return torch.randn(2, 4, queries, features).to(dtype), *caches, scales, integers(2, 2, count, 1), mask
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    "dtype, queries, features", [(torch.bfloat16, 1, 64), (torch.float16, 2, 40), (torch.float32, 1, 24), (torch.bfloat16, 3, 64)], ids=str
+)
+def test_bytes(compile_model, options, dtype, queries, features):
+    count = {2: DIM("count", min=1, max=1000)}
+    shapes = (None, count, count, count, count, {3: count[2]})
+    compiled = compile_model(Bytes(), example_of_bytes(dtype, queries, features, 70), dynamic_shapes=shapes, options=options)
+    tolerance = 2e-2 if dtype != torch.float32 else 1e-5
+    for number in (70, 1, 300):
+        compiled.check(example_of_bytes(dtype, queries, features, number), tolerance, tolerance)
+    text = run_tool("aot-compile", compiled.archive, *options, "--emit=kernel", "-o", "-").stdout
+    (attention,) = re.findall(r"kernel.func @attention_\d+\(.*?\) ->", text)
+    assert (f"x{features}xi8" in attention) == (queries <= 2), attention
