@@ -254,3 +254,38 @@ func.func @rows(%x: tensor<?x64xbf16, #sym.shape<[s, 64]>>) -> tensor<?x16xbf16,
   } : tensor<?x16xbf16, #sym.shape<[s, 16]>>
   return %r : tensor<?x16xbf16, #sym.shape<[s, 16]>>
 }
+
+// -----
+
+// A zero point that is taken off the integers leaves these four bits.
+// CHECK-LABEL: func.func @integers
+// CHECK: kernel.contract
+// CHECK: rhs {
+// CHECK: %[[BITS:.*]] = arith.andi %{{.*}}, %c15_i32 : i32
+// CHECK: %[[WHOLE:.*]] = arith.addi %[[BITS]], %c-8_i32 : i32
+// CHECK: %[[BYTE:.*]] = arith.trunci %[[WHOLE]] : i32 to i8
+// CHECK: arith.extsi %[[BYTE]] : i8 to i32
+func.func @integers(%x: tensor<1x64xf32>) -> tensor<1x16xf32> {
+  %w = kernel.constant "w" dense<-7> : tensor<16x64xi8> : tensor<16x64xi8>
+  %z = kernel.constant "z" dense<3> : tensor<16x2xi8> : tensor<16x2xi8>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<16x64xi8> -> i8
+    %1 = arith.extsi %0 : i8 to i32
+    %2 = kernel.read %z (d0, d1) -> (d0, d1 floordiv 32) : tensor<16x2xi8> -> i8
+    %3 = arith.extsi %2 : i8 to i32
+    %4 = arith.subi %1, %3 : i32
+    %5 = arith.sitofp %4 : i32 to f32
+    kernel.yield %5 : f32
+  } : tensor<16x64xf32>
+  %r = kernel.contract batch [] m [1] n [16] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x64xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<16x64xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x16xf32>
+  return %r : tensor<1x16xf32>
+}

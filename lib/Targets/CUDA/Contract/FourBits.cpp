@@ -24,15 +24,18 @@ sym::Expr cuda::getFourBitPlace(sym::Expr step) {
 
 bool cuda::mayWidenFourBits(Type type) { return type.isF32() || type.isF16() || type.isBF16(); }
 
-Value cuda::widenFourBits(OpBuilder &b, Location loc, Value word, sym::Expr step, unsigned numDims,
-                          int64_t excess, FloatType type) {
+Value cuda::extractFourBits(OpBuilder &b, Location loc, Value word, sym::Expr step,
+                            unsigned numDims) {
   constexpr int64_t mask = (1 << stepBits) - 1;
-  Type bitsType = b.getIntegerType(type.getWidth());
   auto map = sym::MapAttr::get(b.getContext(), sym::IndexMap{numDims, {getFourBitPlace(step)}});
   Value place = arith::TruncIOp::create(
       b, loc, b.getI32Type(), kernel::IndexOp::create(b, loc, b.getI64Type(), map, ValueRange()));
-  Value bits = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, place),
-                                     arith::ConstantIntOp::create(b, loc, mask, 32));
+  return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, place),
+                               arith::ConstantIntOp::create(b, loc, mask, 32));
+}
+
+Value cuda::widenFourBits(OpBuilder &b, Location loc, Value bits, int64_t excess, FloatType type) {
+  Type bitsType = b.getIntegerType(type.getWidth());
   if (bits.getType() != bitsType)
     bits = arith::TruncIOp::create(b, loc, bitsType, bits);
   Value base = arith::ConstantIntOp::create(b, loc, bitsType, getBaseBits(type));

@@ -24,11 +24,14 @@ sym::Expr getFourBitPlace(sym::Expr step);
 /// f32, f16 or bf16, of which 0 to 15 can be added to a number in this way.
 bool mayWidenFourBits(mlir::Type type);
 
-/// Number `step` mod 8 of `word`, i32, without a sign, and minus `excess`, as `type`, in a region with `numDims` dims.
-mlir::Value widenFourBits(mlir::OpBuilder &b, mlir::Location loc, mlir::Value word, sym::Expr step,
-                          unsigned numDims, int64_t excess, mlir::FloatType type);
+/// Number `step` mod 8 of `word`, i32, without a sign, in a region with `numDims` dims: i32.
+mlir::Value extractFourBits(mlir::OpBuilder &b, mlir::Location loc, mlir::Value word,
+                            sym::Expr step, unsigned numDims);
+/// Such a number minus `excess`, as `type`.
+mlir::Value widenFourBits(mlir::OpBuilder &b, mlir::Location loc, mlir::Value bits, int64_t excess,
+                          mlir::FloatType type);
 
-/// What `widenFourBits` made for `step`: the number before anything is subtracted, of which word, at which place.
+/// What `widenFourBits` made of number `step`: the number before anything is subtracted, of which word, at which place.
 struct FourBits {
   mlir::arith::BitcastOp number;
   kernel::ReadOp word;

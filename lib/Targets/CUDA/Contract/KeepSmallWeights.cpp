@@ -216,33 +216,36 @@ private:
     return std::nullopt;
   }
 
-  /// Lets a step read its bits in a word, if they are four, and nothing but a float is made of them.
+  /// Lets a step read its bits in a word, if they are four.
   void packFours(ContractOp contract, sym::Expr step, IRRewriter &rewriter) {
     ReadOp read = findBits(contract.getRhs(), step);
     std::optional<Bounds> bounds = getBounds(read);
     SmallVector<sym::Expr> shape =
         sym::getShape(cast<RankedTensorType>(read.getTensor().getType()));
-    bool isSigned = bounds && bounds->least < 0;
-    bool areWidened = llvm::all_of(read->getUsers(), [&](Operation *user) {
-      return (isa<arith::SIToFPOp>(user) || (isa<arith::UIToFPOp>(user) && !isSigned)) &&
-             cuda::mayWidenFourBits(user->getResult(0).getType());
-    });
-    if (!bounds || !areWidened || !symbols.isMultipleOf(shape.back(), cuda::wordSteps))
+    if (!bounds || !symbols.isMultipleOf(shape.back(), cuda::wordSteps))
       return;
     rewriter.setInsertionPoint(contract);
     Value words = makeWords(read, shape, *bounds, rewriter);
     rewriter.setInsertionPoint(read);
+    Location loc = read.getLoc();
     unsigned numDims = read.getMap().getNumDims();
     sym::IndexMap map{numDims, llvm::to_vector(read.getMap().getResults())};
     map.results.back() = step.floorDiv(cuda::wordSteps);
-    Value word =
-        ReadOp::create(rewriter, read.getLoc(), words, map, ValueRange(), Value(), Value());
+    Value word = ReadOp::create(rewriter, loc, words, map, ValueRange(), Value(), Value());
+    Value bits = cuda::extractFourBits(rewriter, loc, word, step, numDims);
     for (Operation *user : llvm::make_early_inc_range(read->getUsers())) {
-      auto type = cast<FloatType>(user->getResult(0).getType());
-      rewriter.replaceOp(user, cuda::widenFourBits(rewriter, read.getLoc(), word, step, numDims,
-                                                   -bounds->least, type));
+      bool isFloat =
+          isa<arith::SIToFPOp>(user) || (isa<arith::UIToFPOp>(user) && bounds->least == 0);
+      if (isFloat && cuda::mayWidenFourBits(user->getResult(0).getType()))
+        rewriter.replaceOp(user,
+                           cuda::widenFourBits(rewriter, loc, bits, -bounds->least,
+                                               cast<FloatType>(user->getResult(0).getType())));
     }
-    rewriter.eraseOp(read);
+    // Others take the integer.
+    Value least = arith::ConstantIntOp::create(rewriter, loc, bounds->least, 32);
+    rewriter.replaceOpWithNewOp<arith::TruncIOp>(read, read.getType(),
+                                                 arith::AddIOp::create(rewriter, loc, bits, least));
+    eraseUnused(contract.getRhs().front());
   }
 
   /// The bytes that `read` has, in words, from the least number on. What replaces them when the model runs has four bits, too.
