@@ -143,9 +143,7 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
         sayFused(producer, root);
         Region *region = read->getParentRegion();
         inlineRead(rewriter, read, producer);
-        if (auto attention = dyn_cast<AttentionOp>(root);
-            attention && (region == &attention.getK() || region == &attention.getV()) &&
-            hasFewQueries(attention, maxQueriesOfBytes))
+        if (isCacheOf(root, region, maxQueriesOfBytes))
           dropRounding(rewriter, *region);
         eraseIfDead(producer);
         changed = true;
@@ -270,21 +268,23 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
            llvm::none_of(getReadTensors(producer), isByte);
   }
 
-  static bool hasFewQueries(AttentionOp attention, int64_t most) {
-    return attention.getM().getValue().constant().value_or(most + 1) <= most;
+  /// `region` is that of keys or values of attention with so many queries at most.
+  static bool isCacheOf(Operation *root, Region *region, int64_t mostQueries) {
+    auto attention = dyn_cast<AttentionOp>(root);
+    return attention && (region == &attention.getK() || region == &attention.getV()) &&
+           attention.getM().getValue().constant().value_or(mostQueries + 1) <= mostQueries;
   }
 
   /// Keys or values of a few queries that are better read where they are than put into memory first: rows that a table finds, as
   /// those of caches in blocks are, or bytes that are made floats with what their row has of its own.
   static bool isReadInPlace(ReadOp read, MapOp producer, const BodyCost &cost, Operation *root) {
-    auto attention = dyn_cast<AttentionOp>(root);
-    if (!attention || producer->getNumResults() != 1)
+    Region *region = read->getParentRegion();
+    if (producer->getNumResults() != 1 || !isCacheOf(root, region, maxQueriesOfGathered))
       return false;
     sym::Expr last = sym::Expr::dim(producer.getExtents().size() - 1);
     if (findGatheredRows(producer.getBody(), last))
-      return hasFewQueries(attention, maxQueriesOfGathered) &&
-             read->getBlock()->getTerminator()->getOperand(0) == read.getResult();
-    if (!hasFewQueries(attention, maxQueriesOfBytes))
+      return region->front().getTerminator()->getOperand(0) == read.getResult();
+    if (!isCacheOf(root, region, maxQueriesOfBytes))
       return false;
     int64_t bytes = 0;
     for (auto own : producer.getBody().getOps<ReadOp>()) {
