@@ -55,6 +55,22 @@ def attend(**options):
     return lambda q, k, v, *mask: F.scaled_dot_product_attention(q, k, v, *mask, **options)
 
 
+def small_weights(most):
+    """A product with constants up to `most`, for which groups of 32 have scales."""
+    integers = (torch.arange(4096 * 4096) % (2 * most) - most).to(torch.int8).view(4096, 128, 32)
+    scales = torch.arange(4096 * 128).view(4096, 128, 1).to(BF16)
+    return lambda x: product(x, (integers.to(x.dtype) * scales).view(4096, 4096))
+
+
+def attend_to_blocks(query, keys, values, table):
+    keys, values = (cache[table].flatten(1, 2).transpose(1, 2) for cache in (keys, values))
+    return F.scaled_dot_product_attention(query, keys, values, enable_gqa=True)
+
+
+def attend_to_bytes(query, keys, values, scales):
+    return F.scaled_dot_product_attention(query, keys.to(BF16) * scales, values.to(BF16) * scales, enable_gqa=True)
+
+
 def rms_norm(x, weight):
     wide = x.float()
     return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * weight
@@ -83,6 +99,11 @@ def products():
         ),
         Entry("one row, bf16, times 4096 x 4096", product, (zeros(1, 4096), zeros(4096, 4096)), "contract"),
         Entry("four rows", product, (zeros(4, 4096), zeros(4096, 4096)), "contract"),
+        *(
+            Entry(f"{rows}, bf16, times 4096 x 4096 of {bits} bits", small_weights(most), (zeros(count, 4096),), "contract")
+            for rows, count in (("one row", 1), ("16 rows", 16), ("2048 rows", 2048))
+            for bits, most in (("four", 8), ("eight", 100))
+        ),
     ]
 
 
@@ -99,6 +120,18 @@ def attentions():
             "one query of four heads that share keys",
             attend(enable_gqa=True),
             (heads(128, BF16, 32, 1), heads(128, BF16, 8), heads(128, BF16, 8)),
+            "attention",
+        ),
+        Entry(
+            "the same of caches in blocks",
+            attend_to_blocks,
+            (heads(128, BF16, 32, 1), zeros(999, 16, 8, 128), zeros(999, 16, 8, 128), zeros(2, 256, dtype=torch.int64)),
+            "attention",
+        ),
+        Entry(
+            "the same of caches in bytes",
+            attend_to_bytes,
+            (heads(128, BF16, 32, 1), heads(128, torch.int8, 8), heads(128, torch.int8, 8), zeros(2, 8, 4096, 1)),
             "attention",
         ),
     ]

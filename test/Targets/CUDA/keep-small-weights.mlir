@@ -289,3 +289,33 @@ func.func @integers(%x: tensor<1x64xf32>) -> tensor<1x16xf32> {
   } : tensor<1x16xf32>
   return %r : tensor<1x16xf32>
 }
+
+// -----
+
+// Weights that are stored in groups are packed along all of their steps.
+// CHECK-LABEL: func.func @groups
+// CHECK: kernel.map
+// CHECK: kernel.read %{{.*}} (d0, d1) -> (d0, d1 floordiv 4, 8*(d1 mod 4) + 7) : tensor<16x2x32xi8> -> i8
+// CHECK: : tensor<16x8xi32>
+// CHECK: kernel.contract
+// CHECK: rhs {
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1, d2 floordiv 8) : tensor<16x8xi32> -> i32
+func.func @groups(%x: tensor<1x64xf32>) -> tensor<1x16xf32> {
+  %w = kernel.constant "w" dense<-7> : tensor<16x2x32xi8> : tensor<16x2x32xi8>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1 floordiv 32, d1 mod 32) : tensor<16x2x32xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to f32
+    kernel.yield %1 : f32
+  } : tensor<16x64xf32>
+  %r = kernel.contract batch [] m [1] n [16] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x64xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<16x64xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x16xf32>
+  return %r : tensor<1x16xf32>
+}

@@ -26,6 +26,8 @@ static constexpr int64_t maxWarps = 4;
 static constexpr int64_t manyTileRows = 32, fewTileRows = 16;
 static constexpr int64_t manyKeys = 64, fewKeys = 32, fewestKeys = 16;
 static constexpr int64_t depthOfStep = 16;
+/// Chunks that are read, or whose places are, before the first is done with.
+static constexpr int64_t chunksAtOnce = 8, indicesAtOnce = 4;
 static constexpr int64_t minTileDepth = 16, maxTileDepth = 256;
 
 static Type getOperandType(Region &region) {
@@ -177,7 +179,9 @@ private:
     int64_t width = part.padded() / part.vector, count = part.matrix.lines * width;
     if (part.widened)
       return widen(part, first, width);
-    if (!part.copied && !part.gathered) {
+    if (part.gathered)
+      return gather(part, first, width);
+    if (!part.copied) {
       frame.emitLoop(frame.thread, frame.constant(count), frame.numThreads, {},
                      [&](Value iv, ValueRange) -> SmallVector<Value> {
                        evaluate(part, first, frame.addVariable(iv, count), width);
@@ -191,20 +195,15 @@ private:
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
     sym::Expr feature = part.vector * frame.named(thread.mod(width), width);
     frame.emitIf(frame.emitLess(feature, part.padded()), [&] {
-      SmallVector<Value> indices = loadIndices(part, first, thread, width);
-      ArrayRef<Value> left(indices);
-      for (int64_t i = 0; i < count; i += frame.numThreads) {
+      for (int64_t i = 0; i < count; i += frame.numThreads)
         frame.emitIf(frame.emitLess(thread + i, count),
-                     [&] { copyChunk(part, first, thread + i, width, left); });
-        left = left.drop_front(part.gathered ? part.gathered.getValues().size() : 0);
-      }
+                     [&] { copyChunk(part, first, thread + i, width); });
     });
     emitCopiesEnd(frame);
   }
 
   /// Evaluates chunks of small integers, some of which are read before the first is widened. Those that are not there read others.
   void widen(Rows &part, sym::Expr first, int64_t width) {
-    constexpr int64_t chunksAtOnce = 8;
     auto emitChunks = [&](ArrayRef<sym::Expr> numbers, ValueRange) -> SmallVector<Value> {
       SmallVector<std::pair<Value, Value>> stores;
       for (sym::Expr number : numbers) {
@@ -237,25 +236,34 @@ private:
     });
   }
 
-  /// The data that says where the rows of this thread's chunks are: all is read before any of it is looked at. Of rows that are not there,
-  /// it is the last one's.
-  SmallVector<Value> loadIndices(Rows &part, sym::Expr first, sym::Expr thread, int64_t width) {
-    if (!part.gathered)
+  /// Copies rows from where data says, which is read for some chunks before the first of them is looked for.
+  void gather(Rows &part, sym::Expr first, int64_t width) {
+    size_t perChunk = part.gathered.getValues().size();
+    auto emitChunks = [&](ArrayRef<sym::Expr> numbers, ValueRange) -> SmallVector<Value> {
+      SmallVector<Value> indices = loadIndices(part, first, numbers, width);
+      for (auto [i, number] : llvm::enumerate(numbers))
+        gatherChunk(part, first, number, width, ArrayRef(indices).slice(i * perChunk, perChunk));
       return {};
-    ValueRange wanted = part.gathered.getValues();
-    int64_t count = part.matrix.lines * width;
+    };
+    frame.emitStridedLoop(frame.thread, part.matrix.lines * width, frame.numThreads, indicesAtOnce,
+                          {}, emitChunks);
+    emitCopiesEnd(frame);
+  }
+
+  /// The data that says where the rows of these chunks are; of rows that are not there, it is the last one's.
+  SmallVector<Value> loadIndices(Rows &part, sym::Expr first, ArrayRef<sym::Expr> numbers,
+                                 int64_t width) {
     SmallVector<Value> none;
-    for (int64_t i = 0; i < count; i += frame.numThreads)
-      for (Value value : wanted)
+    for (size_t i = 0; i < numbers.size(); ++i)
+      for (Value value : part.gathered.getValues())
         none.push_back(arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType())));
-    Value isSome = frame.emitLess(0, part.limit);
-    return frame.emitWhere(isSome, none, [&] {
+    return frame.emitWhere(frame.emitLess(0, part.limit), none, [&] {
       SmallVector<Value> found;
-      for (int64_t i = 0; i < count; i += frame.numThreads) {
+      for (sym::Expr number : numbers) {
         codegen::BodyEmitter::Scope scope(part.body);
-        sym::Expr row = first + (thread + i).floorDiv(width);
+        sym::Expr row = first + number.floorDiv(width);
         part.body.setDim(part.rowDim, frame.named(sym::Expr::min(row, part.limit - 1), part.limit));
-        for (Value value : wanted)
+        for (Value value : part.gathered.getValues())
           found.push_back(part.body.emitValue(value));
       }
       return found;
@@ -275,27 +283,31 @@ private:
                        frame.emitLess(feature, part.features))};
   }
 
-  void copyChunk(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width,
-                 ArrayRef<Value> indices) {
+  void gatherChunk(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width,
+                   ArrayRef<Value> indices) {
     auto [row, feature, inside] = findChunk(part, first, chunk, width);
-    Value address = part.matrix.address(frame, part.memory, row, feature);
-    if (kernel::ReadOp gathered = part.gathered) {
-      auto locate = [&]() -> SmallVector<Value> {
-        codegen::BodyEmitter::Scope scope(part.body);
-        part.body.setDim(part.rowDim, frame.named(first + row, part.limit));
-        part.body.setDim(part.featureDim, feature);
-        for (auto [value, index] : llvm::zip(gathered.getValues(), indices))
-          part.body.setValue(value, index);
-        return {frame.simplifyAndEmit(part.body.locateRow(gathered))};
-      };
-      Value offset = frame.emitWhere(inside, frame.constant(0), locate)[0];
-      return emitCopy(frame, frame.buffer(gathered.getTensor()), type,
-                      frame.addVariable(offset, sym::Range()), address, inside, vectorBytes);
-    }
+    kernel::ReadOp gathered = part.gathered;
+    auto locate = [&, row = row, feature = feature]() -> SmallVector<Value> {
+      codegen::BodyEmitter::Scope scope(part.body);
+      part.body.setDim(part.rowDim, frame.named(first + row, part.limit));
+      part.body.setDim(part.featureDim, feature);
+      for (auto [value, index] : llvm::zip(gathered.getValues(), indices))
+        part.body.setValue(value, index);
+      return {frame.simplifyAndEmit(part.body.locateRow(gathered))};
+    };
+    Value offset = frame.emitWhere(inside, frame.constant(0), locate)[0];
+    emitCopy(frame, frame.buffer(gathered.getTensor()), type,
+             frame.addVariable(offset, sym::Range()),
+             part.matrix.address(frame, part.memory, row, feature), inside, vectorBytes);
+  }
+
+  void copyChunk(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
+    auto [row, feature, inside] = findChunk(part, first, chunk, width);
     SmallVector<sym::Expr> at(position);
     at[part.rowDim] = first + row;
     at[part.featureDim] = feature;
-    emitCopy(frame, *part.copied, type, at, address, inside);
+    emitCopy(frame, *part.copied, type, at, part.matrix.address(frame, part.memory, row, feature),
+             inside);
   }
 
   void evaluate(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {

@@ -17,22 +17,42 @@ using namespace kiln::kernel;
 
 //===-- Patterns ------------------------------------------------------------------------------===//
 
-/// The last index is the step of the sum, and no other one has to do with it.
-static bool runsAlong(ReadOp read, sym::Expr step) {
+/// A read of bytes that each step has of its own, and how many of its first indices have nothing to do with the step: the
+/// others are where it lies.
+struct Bits {
+  ReadOp read;
+  size_t numLeading = 0;
+
+  ArrayRef<sym::Expr> leading() { return read.getMap().getResults().take_front(numLeading); }
+};
+
+static std::optional<Bits> matchBits(ReadOp read, sym::Expr step, const sym::Assumptions &known) {
   ArrayRef<sym::Expr> index = read.getMap().getResults();
-  return !index.empty() && index.back() == step &&
-         llvm::none_of(index.drop_back(), [&](sym::Expr expr) { return expr.dependsOn(step); });
+  SmallVector<sym::Expr> shape = sym::getShape(read.getTensor());
+  if (!read.getType().isInteger(8))
+    return std::nullopt;
+  for (size_t first = index.size(); first-- > 0;) {
+    sym::Expr place = sym::linearize(index.drop_front(first), ArrayRef(shape).drop_front(first));
+    if (known.simplify(place) != step)
+      continue;
+    bool isLeading = llvm::none_of(index.take_front(first),
+                                   [&](sym::Expr expr) { return expr.dependsOn(step); });
+    return isLeading ? std::optional(Bits{read, first}) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
-/// The bytes that each step has of its own; null: there is no such read, or several.
-static ReadOp findBits(Region &region, sym::Expr step) {
-  ReadOp found;
+/// The bytes that each step has of its own; nothing: there is no such read, or several.
+static std::optional<Bits> findBits(Region &region, sym::Expr step) {
+  std::optional<Bits> found;
+  sym::Assumptions known = getAssumptions(&region);
   for (ReadOp read : region.getOps<ReadOp>()) {
-    if (!runsAlong(read, step) || !read.getType().isInteger(8))
+    std::optional<Bits> bits = matchBits(read, step, known);
+    if (!bits)
       continue;
     if (found)
-      return {};
-    found = read;
+      return std::nullopt;
+    found = bits;
   }
   return found;
 }
@@ -218,19 +238,20 @@ private:
 
   /// Lets a step read its bits in a word, if they are four.
   void packFours(ContractOp contract, sym::Expr step, IRRewriter &rewriter) {
-    ReadOp read = findBits(contract.getRhs(), step);
+    Bits bytes = *findBits(contract.getRhs(), step);
+    ReadOp read = bytes.read;
     std::optional<Bounds> bounds = getBounds(read);
-    SmallVector<sym::Expr> shape =
-        sym::getShape(cast<RankedTensorType>(read.getTensor().getType()));
-    if (!bounds || !symbols.isMultipleOf(shape.back(), cuda::wordSteps))
+    SmallVector<sym::Expr> shape = sym::getShape(read.getTensor());
+    sym::Expr steps = symbols.simplify(sym::product(ArrayRef(shape).drop_front(bytes.numLeading)));
+    if (!bounds || !symbols.isMultipleOf(steps, cuda::wordSteps))
       return;
     rewriter.setInsertionPoint(contract);
-    Value words = makeWords(read, shape, *bounds, rewriter);
+    Value words = makeWords(bytes, steps, *bounds, rewriter);
     rewriter.setInsertionPoint(read);
     Location loc = read.getLoc();
     unsigned numDims = read.getMap().getNumDims();
-    sym::IndexMap map{numDims, llvm::to_vector(read.getMap().getResults())};
-    map.results.back() = step.floorDiv(cuda::wordSteps);
+    sym::IndexMap map{numDims, llvm::to_vector(bytes.leading())};
+    map.results.push_back(step.floorDiv(cuda::wordSteps));
     Value word = ReadOp::create(rewriter, loc, words, map, ValueRange(), Value(), Value());
     Value bits = cuda::extractFourBits(rewriter, loc, word, step, numDims);
     for (Operation *user : llvm::make_early_inc_range(read->getUsers())) {
@@ -248,18 +269,23 @@ private:
     eraseUnused(contract.getRhs().front());
   }
 
-  /// The bytes that `read` has, in words, from the least number on. What replaces them when the model runs has four bits, too.
-  Value makeWords(ReadOp read, SmallVector<sym::Expr> shape, Bounds bounds, IRRewriter &rewriter) {
+  /// The bytes, of `steps` steps, in words, from the least number on. What replaces them when the model runs has four bits, too.
+  Value makeWords(Bits bytes, sym::Expr steps, Bounds bounds, IRRewriter &rewriter) {
+    ReadOp read = bytes.read;
     ImplicitLocOpBuilder builder(read.getLoc(), rewriter);
     KernelBuilder kernels(builder, symbols);
     Type i32 = rewriter.getI32Type(), i8 = rewriter.getI8Type();
-    shape.back() = symbols.simplify(shape.back().floorDiv(cuda::wordSteps));
-    return kernels.map(shape, i32, [&](BodyBuilder &body) {
+    SmallVector<sym::Expr> shape = sym::getShape(read.getTensor()), words(shape);
+    ArrayRef<sym::Expr> trailing = ArrayRef(shape).drop_front(bytes.numLeading);
+    words.resize(bytes.numLeading);
+    words.push_back(symbols.simplify(steps.floorDiv(cuda::wordSteps)));
+    return kernels.map(words, i32, [&](BodyBuilder &body) {
       Element word;
       auto message = builder.getStringAttr("weights of more than four bits");
       for (int64_t i = 0; i < cuda::wordSteps; ++i) {
         Exprs index = body.ownDims();
-        index.back() = index.back() * cuda::wordSteps + i;
+        sym::Expr step = index.pop_back_val() * cuda::wordSteps + i;
+        llvm::append_range(index, sym::delinearize(step, trailing));
         Element byte = body.read(read.getTensor(), index);
         Value value = convert(byte.make(byte.value(), i8), i32).value();
         auto expect = [&](arith::CmpIPredicate predicate, int64_t bound) {
