@@ -155,7 +155,7 @@ public:
   /// `value` as a vector of the current number of lanes (itself if it is one, or if lanes is 1).
   mlir::Value splat(mlir::Value value);
 
-  /// Where `read` finds its element, one that `findGatheredRows` has found: its dims are bound.
+  /// The offset at which `read`, one that `findGatheredRows` has found, finds its element: its dims are bound.
   sym::Expr locateRow(kernel::ReadOp read);
 
   /// Asks for the line in which `read` finds its element: all dims are bound, and none is data.
@@ -177,7 +177,7 @@ private:
   void emitBlock(mlir::Block &block);
   void emitOp(mlir::Operation *op);
   mlir::Value emitRead(kernel::ReadOp read);
-  /// Where `read` finds its element. Indices that are data are checked where `readMask` is set (null: always), which becomes less
+  /// The offset at which `read` finds its element. Indices that are data are checked where `readMask` is set (null: always), which becomes less
   /// where there may be no element at all.
   sym::Expr locate(kernel::ReadOp read, mlir::Value &readMask);
   mlir::Value emitIndex(kernel::IndexOp index);

@@ -102,7 +102,7 @@ private:
     LLVM::StoreOp::create(b, loc, value, address(bytes, element), sumBytes());
   }
 
-  /// Where the row of keys or values is whose key is bound, if data says that; it is looked up once.
+  /// The offset of the row of keys or values whose key is bound, if data says that; it is looked up once.
   static std::optional<sym::Expr> locate(BodyEmitter &body, kernel::ReadOp row, unsigned dim) {
     if (!row)
       return std::nullopt;
@@ -128,7 +128,7 @@ private:
     return mask ? arith::SelectOp::create(b, loc, mask, value, zero) : value;
   }
 
-  /// What `body` yields; keys and values that are computed in the type of sums before they are rounded.
+  /// The value that `body` yields; of keys and values that are computed in the type of sums, that before it is rounded.
   Value getElement(BodyEmitter &body) {
     Region &region = &body == &queries ? op.getQ() : &body == &keys ? op.getK() : op.getV();
     Value element = region.front().getTerminator()->getOperand(0);

@@ -151,11 +151,10 @@ private:
     std::optional<CopySource> copied;
     kernel::ReadOp gathered;
     std::optional<WidenedOperand> widened;
-    const char *reason = nullptr;
     if (fits) {
       copied = findCopySource(region, sym::Expr::dim(featureDim), matrix.chunk());
       gathered = findGatheredChunks(region, featureDim, matrix.chunk());
-      widened = WidenedOperand::find(region, featureDim, reason);
+      widened = WidenedOperand::find(region, featureDim);
     }
     return {body,   region,  rowDim, featureDim, limit,   features,
             matrix, Value(), copied, gathered,   widened, fits ? matrix.chunk() : 1};
@@ -167,10 +166,9 @@ private:
     if (!row)
       return {};
     sym::Expr offset = sym::linearize(row.getMap().getResults(), sym::getShape(row.getTensor()));
-    sym::Expr first = offset.substitute([&](sym::Expr leaf) {
-      return leaf == sym::Expr::dim(featureDim) ? std::optional(sym::Expr(0)) : std::nullopt;
-    });
-    return kernel::getAssumptions(&region).isMultipleOf(first, chunk) ? row : kernel::ReadOp();
+    sym::Assumptions known = kernel::getAssumptions(&region);
+    auto linear = sym::splitLinear(known.simplify(offset), sym::Expr::dim(featureDim));
+    return known.isMultipleOf(linear->rest, chunk) ? row : kernel::ReadOp();
   }
 
   /// Brings rows from `first` on to shared memory, zero past the last and past the features: copies

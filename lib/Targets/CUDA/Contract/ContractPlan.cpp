@@ -146,9 +146,8 @@ static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, un
 }
 
 bool cuda::waitsForSmallIntegers(kernel::FuncOp func, const ContractDims &dims) {
-  const char *reason = nullptr;
   return dims.m.constant().value_or(maxWaitingRows + 1) <= maxWaitingRows &&
-         WidenedOperand::find(func, cast<kernel::ContractOp>(func.getRoot()), dims, reason);
+         WidenedOperand::find(func, cast<kernel::ContractOp>(func.getRoot()), dims);
 }
 
 /// Bits of `read` for a step along `dim`, if neighbours are side by side: an element has one step, or several that are
@@ -228,8 +227,7 @@ static int64_t countSharedBytes(ContractBlock block, int64_t places, int64_t apa
                                 kernel::FuncOp func, const ContractDims &dims) {
   int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8),
           left = (block.m * bytes + apart) * block.k, right = (block.n * bytes + apart) * block.k;
-  const char *reason = nullptr;
-  auto widened = WidenedOperand::find(func, cast<kernel::ContractOp>(func.getRoot()), dims, reason);
+  auto widened = WidenedOperand::find(func, cast<kernel::ContractOp>(func.getRoot()), dims);
   if (!widened)
     return places * (left + right);
   int64_t sources = block.n * block.k * bytes / vectorBytes * widened->bytes();

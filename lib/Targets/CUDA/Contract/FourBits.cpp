@@ -1,12 +1,13 @@
 // Makes floats of integers of four bits without converting them.
 #include "CUDA/Contract/FourBits.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
+
+static constexpr int64_t fourBits = (1 << stepBits) - 1, halfBits = 16;
 
 /// The number to whose bits others are added: its last place is 1.
 static APFloat getBase(FloatType type) {
@@ -18,20 +19,18 @@ static APFloat getBase(FloatType type) {
 static int64_t getBaseBits(FloatType type) { return getBase(type).bitcastToAPInt().getSExtValue(); }
 
 sym::Expr cuda::getFourBitPlace(sym::Expr step) {
-  constexpr int64_t half = 16;
-  return step.mod(wordSteps).floorDiv(2) * stepBits + step.mod(2) * half;
+  return step.mod(wordSteps).floorDiv(2) * stepBits + step.mod(2) * halfBits;
 }
 
 bool cuda::mayWidenFourBits(Type type) { return type.isF32() || type.isF16() || type.isBF16(); }
 
 Value cuda::extractFourBits(OpBuilder &b, Location loc, Value word, sym::Expr step,
                             unsigned numDims) {
-  constexpr int64_t mask = (1 << stepBits) - 1;
   auto map = sym::MapAttr::get(b.getContext(), sym::IndexMap{numDims, {getFourBitPlace(step)}});
   Value place = arith::TruncIOp::create(
       b, loc, b.getI32Type(), kernel::IndexOp::create(b, loc, b.getI64Type(), map, ValueRange()));
   return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, place),
-                               arith::ConstantIntOp::create(b, loc, mask, 32));
+                               arith::ConstantIntOp::create(b, loc, fourBits, 32));
 }
 
 Value cuda::widenFourBits(OpBuilder &b, Location loc, Value bits, int64_t excess, FloatType type) {
@@ -58,7 +57,7 @@ std::optional<FourBits> cuda::matchFourBits(arith::BitcastOp number, sym::Expr s
   if (auto narrow = bits.getDefiningOp<arith::TruncIOp>())
     bits = narrow.getIn();
   auto masked = bits.getDefiningOp<arith::AndIOp>();
-  if (!masked || !matchPattern(masked.getRhs(), m_ConstantInt(&mask)) || mask != 15)
+  if (!masked || !matchPattern(masked.getRhs(), m_ConstantInt(&mask)) || mask != fourBits)
     return std::nullopt;
   auto shift = masked.getLhs().getDefiningOp<arith::ShRUIOp>();
   auto word = shift ? shift.getLhs().getDefiningOp<kernel::ReadOp>() : kernel::ReadOp();
@@ -71,14 +70,14 @@ std::optional<FourBits> cuda::matchFourBits(arith::BitcastOp number, sym::Expr s
 }
 
 Value cuda::widenWord(OpBuilder &b, Location loc, Value word, FloatType type) {
-  constexpr int64_t pairs = wordSteps / 2, half = 16, mask = 0x000F000F;
+  constexpr int64_t pairs = wordSteps / 2, mask = fourBits << halfBits | fourBits;
   auto constant = [&](int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); };
   int64_t base = getBaseBits(type);
   SmallVector<Value> words;
   for (int64_t i = 0; i < pairs; ++i) {
     Value bits = i == 0 ? word : arith::ShRUIOp::create(b, loc, word, constant(stepBits * i));
     bits = arith::AndIOp::create(b, loc, bits, constant(mask));
-    words.push_back(arith::OrIOp::create(b, loc, bits, constant(base << half | base)));
+    words.push_back(arith::OrIOp::create(b, loc, bits, constant(base << halfBits | base)));
   }
   Value all = vector::FromElementsOp::create(b, loc, VectorType::get(pairs, b.getI32Type()), words);
   return vector::BitCastOp::create(b, loc, VectorType::get(wordSteps, type), all);

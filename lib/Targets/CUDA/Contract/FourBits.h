@@ -31,7 +31,7 @@ mlir::Value extractFourBits(mlir::OpBuilder &b, mlir::Location loc, mlir::Value 
 mlir::Value widenFourBits(mlir::OpBuilder &b, mlir::Location loc, mlir::Value bits, int64_t excess,
                           mlir::FloatType type);
 
-/// What `widenFourBits` made of number `step`: the number before anything is subtracted, of which word, at which place.
+/// A number that `widenFourBits` made of number `step`, before anything is subtracted; its word, and the place there.
 struct FourBits {
   mlir::arith::BitcastOp number;
   kernel::ReadOp word;

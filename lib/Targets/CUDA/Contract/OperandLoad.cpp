@@ -2,10 +2,7 @@
 #include "CUDA/Contract/OperandLoad.h"
 #include "CUDA/Contract/ContractKernel.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/Support/DebugLog.h"
 #include <numeric>
-
-#define DEBUG_TYPE "cuda-emit-kernels"
 
 using namespace mlir;
 using namespace kiln;
@@ -38,11 +35,8 @@ OperandLoad::OperandLoad(DeviceFrame &frame, kernel::ContractOp op, const Contra
     source = findCopySource(region, alongGroups().back().lastDim(), /*vector=*/1);
   if (source && !storesVectors())
     vector = 1;
-  const char *reason = nullptr;
   if (!source && storesVectors() && this->part.side == Side::Right)
-    widened = WidenedOperand::find(frame.func, op, dims, reason);
-  if (reason)
-    LDBG() << "kernel @" << frame.func.getSymName() << " widens no operand: " << reason;
+    widened = WidenedOperand::find(frame.func, op, dims);
   evaluatesAll = !hasNestedRegions(region) && frame.assumptions.isLess(0, dims.k);
   int64_t inner = along / vector, lines = alongK ? this->part.rows : this->part.steps;
   // Elements that are copied one by one: neighbouring threads have those of a sector, and a thread
@@ -189,8 +183,7 @@ void OperandLoad::bindChunk(const Chunk &chunk, sym::Expr atK) {
 Value OperandLoad::widen(Chunk &chunk, sym::Expr atK, sym::Expr endK) {
   bindChunk(chunk, atK);
   Value value = widened->widen(frame, *chunk.body, position, {});
-  bool isWhole = frame.assumptions.isMultipleOf(dims.k, part.steps);
-  Value inside = isWhole ? Value() : frame.emitLess(atK, endK);
+  Value inside = hasWholeParts() ? Value() : frame.emitLess(atK, endK);
   if (!inside)
     return value;
   Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType()));
@@ -198,8 +191,9 @@ Value OperandLoad::widen(Chunk &chunk, sym::Expr atK, sym::Expr endK) {
 }
 
 int64_t OperandLoad::sourceBytes() const {
-  bool isWhole = frame.assumptions.isMultipleOf(dims.k, part.steps);
-  return widened && isWhole ? threads * widened->bytes() * static_cast<int64_t>(chunks.size()) : 0;
+  return widened && hasWholeParts()
+             ? threads * widened->bytes() * static_cast<int64_t>(chunks.size())
+             : 0;
 }
 
 Value OperandLoad::getSource(Value memory, int64_t i) {

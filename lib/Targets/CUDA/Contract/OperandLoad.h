@@ -56,7 +56,7 @@ public:
   int64_t sourceBytes() const;
   /// Starts the copies of that for the part that begins at step `firstK`.
   void copySource(sym::Expr firstK, mlir::Value memory);
-  /// What `evaluate` gives for all chunks, from there: this thread's copies have been waited for.
+  /// The values that `evaluate` gives for all chunks, from there: this thread's copies have been waited for.
   llvm::SmallVector<mlir::Value> evaluateSource(sym::Expr firstK, mlir::Value memory);
 
 private:
@@ -89,6 +89,8 @@ private:
   /// The place of chunk number `i` in memory for what parts are evaluated of.
   mlir::Value getSource(mlir::Value memory, int64_t i);
   mlir::Value widen(Chunk &chunk, sym::Expr atK, sym::Expr endK);
+  /// No part has steps behind the last.
+  bool hasWholeParts() const { return frame.assumptions.isMultipleOf(dims.k, part.steps); }
   bool storesVectors() const { return vector > 1 && part.keepsNeighbours; }
 
   DeviceFrame &frame;

@@ -3,6 +3,9 @@
 #include "CUDA/Contract/AsyncCopy.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "cuda-choose-schedule"
 
 using namespace mlir;
 using namespace kiln;
@@ -27,23 +30,25 @@ static int64_t countElements(kernel::ReadOp read, ArrayRef<sym::Expr> extents, u
   return areNeighbours ? chunkSteps : 0;
 }
 
-std::optional<WidenedOperand> WidenedOperand::find(kernel::FuncOp func, kernel::ContractOp op,
-                                                   const ContractDims &dims, const char *&reason) {
-  if (op.getNumK() == 1 && !op.getPanel() && !dims.rhsAlongN && isWide(func, dims, Side::Right))
-    return find(op.getRhs(), op.getExtents().size() - 1, reason);
-  reason = "its steps do not come 16 bytes at a time";
+static std::nullopt_t refuse(Operation *op, const char *reason) {
+  LDBG() << "no operand is widened of " << op->getLoc() << ": " << reason;
   return std::nullopt;
 }
 
-std::optional<WidenedOperand> WidenedOperand::find(Region &region, unsigned along,
-                                                   const char *&reason) {
+std::optional<WidenedOperand> WidenedOperand::find(kernel::FuncOp func, kernel::ContractOp op,
+                                                   const ContractDims &dims) {
+  if (op.getNumK() == 1 && !op.getPanel() && !dims.rhsAlongN && isWide(func, dims, Side::Right))
+    return find(op.getRhs(), op.getExtents().size() - 1);
+  return refuse(op, "its steps do not come 16 bytes at a time");
+}
+
+std::optional<WidenedOperand> WidenedOperand::find(Region &region, unsigned along) {
   WidenedOperand result(region.front().getTerminator()->getOperand(0));
   Type type = result.element.getType();
   SmallVector<sym::Expr> extents = kernel::getDimExtents(&region);
   sym::Assumptions known = kernel::getAssumptions(&region);
   if (!(type.isF16() || type.isBF16()) || !known.isMultipleOf(extents[along], chunkSteps)) {
-    reason = "it is no operand of f16 or bf16 in whole chunks";
-    return std::nullopt;
+    return refuse(region.getParentOp(), "it is no operand of f16 or bf16 in whole chunks");
   }
   sym::Expr step = sym::Expr::dim(along);
   bool areSmall = false;
@@ -58,8 +63,8 @@ std::optional<WidenedOperand> WidenedOperand::find(Region &region, unsigned alon
     auto read = dyn_cast<kernel::ReadOp>(operation);
     if (operation.getNumRegions() != 0 || (!read && !isFour && kernel::getIndexMap(&operation)) ||
         (read && (read.getMask() || !read.getValues().empty()))) {
-      reason = "it is computed of more than what is read at constant distances";
-      return std::nullopt;
+      return refuse(region.getParentOp(),
+                    "it is computed of more than what is read at constant distances");
     }
     if (!read || llvm::none_of(read.getMap().getResults(),
                                [&](sym::Expr expr) { return expr.dependsOn(step); }))
@@ -72,15 +77,13 @@ std::optional<WidenedOperand> WidenedOperand::find(Region &region, unsigned alon
     if (!isNumber || own.size() > vectorBytes ||
         (own.size() < least &&
          !known.isMultipleOf(sym::product(sym::getShape(read.getTensor())), least / own.size()))) {
-      reason = "a chunk reads neither one element nor neighbours";
-      return std::nullopt;
+      return refuse(region.getParentOp(), "a chunk reads neither one element nor neighbours");
     }
     areSmall |= own.count > 1 && own.type.isInteger(8);
     result.reads.push_back(own);
   }
   if (!areSmall) {
-    reason = "it has no small integers";
-    return std::nullopt;
+    return refuse(region.getParentOp(), "it has no small integers");
   }
   return result;
 }

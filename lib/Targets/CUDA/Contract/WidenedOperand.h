@@ -16,12 +16,11 @@ namespace kiln::cuda {
 
 class WidenedOperand {
 public:
-  /// The right operand of a product of f16 or bf16 in aligned buffers, if it is one. Reason: why not.
+  /// The right operand of a product of f16 or bf16 in aligned buffers, if it is one.
   static std::optional<WidenedOperand> find(kernel::FuncOp func, kernel::ContractOp op,
-                                            const ContractDims &dims, const char *&reason);
+                                            const ContractDims &dims);
   /// What `region` yields, in aligned buffers, with chunks along dim `along`.
-  static std::optional<WidenedOperand> find(mlir::Region &region, unsigned along,
-                                            const char *&reason);
+  static std::optional<WidenedOperand> find(mlir::Region &region, unsigned along);
 
   /// Bytes of shared memory that a thread has for a chunk.
   int64_t bytes() const;
