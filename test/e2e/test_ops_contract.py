@@ -453,6 +453,44 @@ def test_turned_convolution_of_any_size(compile_and_compare):
     compile_and_compare(Convolutions(), inputs(2, 8, 9), shapes, more_inputs=[inputs(1, 6, 6), inputs(3, 17, 33)], **CLOSE)
 
 
+def test_convolution_to_few_channels(compile_and_compare):
+    """Pixels of planes beside two or three channels, which come in planes, too; one of images whose rows are no whole vectors."""
+
+    class Convolutions(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.two, self.three, self.one = (torch.nn.Conv2d(10, n, 1, bias=n > 2) for n in (2, 3, 1))
+            self.wide, self.line, self.strided = (
+                torch.nn.Conv2d(10, 2, 3, padding=1),
+                torch.nn.Conv1d(10, 2, 1),
+                torch.nn.Conv2d(10, 3, 1, 2),
+            )
+
+        def forward(self, x):
+            two, three = self.two(x), self.three(x).sigmoid()
+            scaled = torch.nn.functional.interpolate(three, scale_factor=2.0, mode="bilinear")
+            turned = self.two(x.transpose(2, 3).contiguous(memory_format=torch.channels_last))
+            return (
+                two,
+                three,
+                scaled,
+                three.sum(1),
+                two * three[:, :1],
+                self.one(x),
+                self.wide(x),
+                self.line(x.flatten(2)),
+                self.strided(x),
+                turned,
+            )
+
+    x = torch.randn(2, 10, 9, 16)
+    x[0, 3, 2, 5], x[1, 2, 0, 0] = float("nan"), float("inf")
+    others = [(torch.randn(1, 10, 5, 33),), (torch.randn(3, 10, 70, 3),)]
+    compile_and_compare(Convolutions(), (x,), threads=2, **CLOSE)
+    sizes = [torch.export.Dim(name, min=least, max=500) for name, least in (("batch", 1), ("height", 3), ("width", 3))]
+    compile_and_compare(Convolutions(), (x,), (dict(zip((0, 2, 3), sizes)),), more_inputs=others, **CLOSE)
+
+
 @pytest.mark.parametrize("stride,padding,groups", [(1, 0, 1), (2, 1, 1), (1, 2, 4)])
 def test_convolution_in_one_dimension(check_calls, stride, padding, groups):
     convolution = torch.nn.Conv1d(8, 12, 3, stride, padding, groups=groups)

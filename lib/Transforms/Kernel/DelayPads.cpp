@@ -32,15 +32,6 @@ static ReadOp getOnlyRead(MapOp map) {
   return map->getNumResults() == 1 ? only : ReadOp();
 }
 
-/// Each element is read at its own place.
-static bool isIdentity(ReadOp read) {
-  SmallVector<sym::Expr> shape = sym::getShape(read.getTensor());
-  for (auto [i, expr] : llvm::enumerate(read.getMap().getResults()))
-    if (expr != sym::Expr::dim(i) && !(shape[i].isConstant(1) && expr.isConstant(0)))
-      return false;
-  return true;
-}
-
 /// The read of a map that pads by a constant; null: it does more.
 static ReadOp getPad(MapOp map) {
   ReadOp read = getOnlyRead(map);
@@ -63,7 +54,7 @@ struct DelayPads : kiln::impl::KernelDelayPadsBase<DelayPads> {
       ReadOp read = getOnlyRead(map);
       auto pad = read ? read.getTensor().getDefiningOp<MapOp>() : MapOp();
       Type yielded = map.getBody().front().getTerminator()->getOperand(0).getType();
-      if (pad && pad->hasOneUse() && !read.getMask() && isIdentity(read) && getPad(pad) &&
+      if (pad && pad->hasOneUse() && !read.getMask() && readsOwnPlaces(read) && getPad(pad) &&
           yielded.isInteger(8) && isa<FloatType>(read.getType()) &&
           map.getExtents() == pad.getExtents())
         delay(pad, map, rewriter);

@@ -267,6 +267,14 @@ sym::IndexMap kernel::identityMap(unsigned rank, unsigned numDims) {
   return map;
 }
 
+bool kernel::readsOwnPlaces(ReadOp read) {
+  SmallVector<sym::Expr> shape = sym::getShape(read.getTensor());
+  for (auto [i, expr] : llvm::enumerate(read.getMap().getResults()))
+    if (expr != sym::Expr::dim(i) && !(shape[i].isConstant(1) && expr.isConstant(0)))
+      return false;
+  return true;
+}
+
 void kernel::foldReads(RewriterBase &rewriter, MapOp view) {
   for (Operation *user : llvm::make_early_inc_range(view->getUsers()))
     if (auto read = dyn_cast<ReadOp>(user))

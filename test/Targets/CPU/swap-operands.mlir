@@ -134,3 +134,40 @@ func.func @kept(%x: tensor<100x64xf32>, %v: tensor<100xf32>) -> tensor<64x1xf32>
   } : tensor<64x1xf32>
   return %r : tensor<64x1xf32>
 }
+
+// -----
+
+// Channels of images that lie in planes become few ones in planes: what puts them there is gone, what reads them reads planes.
+// CHECK-LABEL: func.func @planes
+// CHECK-SAME: %[[X:.*]]: tensor<2x10x9x16xf32>
+func.func @planes(%x: tensor<2x10x9x16xf32>) -> (tensor<2x3x9x16xf32>, tensor<2x9x16xf32>) {
+  %w = kernel.constant dense<2.0> : tensor<3x10xf32> : tensor<3x10xf32>
+  // CHECK: %[[Y:.*]] = kernel.contract batch [] m [3] n [2, 9, 16] k [10] perm [1, 0, 2, 3] lhs {
+  // CHECK: } rhs {
+  // CHECK-NEXT: kernel.read %[[X]] (d0, d1, d2, d3, d4) -> (d1, d4, d2, d3)
+  // CHECK: : tensor<2x3x9x16xf32>
+  %r = kernel.contract batch [] m [2, 9, 16] n [3] k [10] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d4, d1, d2) : tensor<2x10x9x16xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4) -> (d3, d4) : tensor<3x10xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<2x9x16x3xf32>
+  // CHECK-NOT: kernel.map
+  %planes = kernel.map {
+    %a = kernel.read %r (d0, d1, d2, d3) -> (d0, d2, d3, d1) : tensor<2x9x16x3xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<2x3x9x16xf32>
+  // CHECK: kernel.map
+  // CHECK-NEXT: kernel.read %[[Y]] (d0, d1, d2) -> (d0, 1, d1, d2)
+  %first = kernel.map {
+    %a = kernel.read %r (d0, d1, d2) -> (d0, d1, d2, 1) : tensor<2x9x16x3xf32> -> f32
+    %b = arith.negf %a : f32
+    kernel.yield %b : f32
+  } : tensor<2x9x16xf32>
+  // CHECK: return %[[Y]],
+  return %planes, %first : tensor<2x3x9x16xf32>, tensor<2x9x16xf32>
+}

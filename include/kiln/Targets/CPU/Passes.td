@@ -43,8 +43,9 @@ def CpuSwapOperands : Pass<"cpu-swap-operands", "::mlir::ModuleOp"> {
   let description = [{
     Kernels have a contract's columns in the lanes of vectors. With one column, the sum takes that place if the
     left operand lies along it; if its rows lie next to each other instead (a transposed matrix times a vector),
-    they become the columns. So do many rows beside columns that do not fill half of a vector, unless the
-    right operand is a constant, which is packed.
+    they become the columns. So do many rows beside columns that do not fill half of a vector. If these are
+    constant, which would be packed, only rows that lie next to each other do, pixels of planes beside a few
+    channels; the result has planes of channels then, and what would have put them there is gone.
 
     Must run before operands are packed, since it exchanges them.
   }];

@@ -74,6 +74,9 @@ void eraseUnused(mlir::Block &block);
 /// Leaves away what rounds numbers of `region` that are extended again, and extends bytes at once.
 void dropRounding(mlir::RewriterBase &rewriter, mlir::Region &region);
 
+/// Each element is read at its own place.
+bool readsOwnPlaces(ReadOp read);
+
 /// Lets all that reads a view read its tensor. A view of which nothing else is made is erased.
 void foldReads(mlir::RewriterBase &rewriter, MapOp view);
 

@@ -36,6 +36,10 @@ static bool isDense(ContractOp contract) {
          (cpu::liesAlongRows(contract) || cpu::walksAlong(contract.getLhs(), lastStep, lastRow));
 }
 
+static bool hasConstantColumns(ContractOp contract) {
+  return llvm::all_of(readTensors(contract.getRhs()), isKnownConstant);
+}
+
 bool cpu::canSwap(ContractOp contract) {
   return !contract.getPanel() && !contract.getPart() && !contract.getBytes() &&
          !columnsAreBatch(contract);
@@ -50,10 +54,14 @@ bool cpu::isSwapPlanned(ContractOp contract, const codegen::CPUInfo &target) {
     return false;
   if (*columns == 1)
     return liesAlongRows(contract);
-  // Columns that do not fill half of a vector; a constant is packed, and read by the vector.
+  // Columns that do not fill half of a vector.
   Type sum = contract.getEpilogue().getArgument(0).getType();
-  return 2 * *columns <= target.lanes(sum) && rows.value_or(0) >= manyRows && isDense(contract) &&
-         !llvm::all_of(readTensors(contract.getRhs()), isKnownConstant);
+  if (2 * *columns > target.lanes(sum))
+    return false;
+  if (hasConstantColumns(contract)) // packed, and read by the vector, unless rows are planes
+    return rows.value_or(manyRows) >= manyRows && liesAlongRows(contract) &&
+           llvm::hasNItems(contract.getLhs().front(), 2);
+  return rows.value_or(0) >= manyRows && isDense(contract);
 }
 
 namespace {
@@ -105,18 +113,57 @@ private:
     SmallVector<int64_t> perm;
     for (int64_t dim : contract.getResultDims())
       perm.push_back(renamed[dim]);
+    auto type = cast<RankedTensorType>(contract.getResult().getType());
+    SmallVector<int64_t> written(perm);
+    SmallVector<sym::Expr> shape = sym::getShape(contract.getResult()), planes, index;
+    bool arePlanes = hasConstantColumns(contract) && liesAlongRows(contract);
+    if (arePlanes) {
+      written = orderPlanes(numBatch, numN, numM);
+      for (int64_t dim : written) {
+        planes.push_back(shape[llvm::find(perm, dim) - perm.begin()]);
+        index.push_back(sym::Expr::dim(llvm::find(perm, dim) - perm.begin()));
+      }
+      type = sym::getTensorType(planes, type.getElementType());
+    }
     rewriter.setInsertionPoint(contract);
-    auto result = ContractOp::create(
-        rewriter, contract.getLoc(), contract.getResult().getType(), contract.getBatchAttr(),
-        contract.getNAttr(), contract.getMAttr(), contract.getKAttr(),
-        rewriter.getDenseI64ArrayAttr(perm), /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
-        /*bytes=*/IntegerAttr(), /*narrow=*/UnitAttr());
+    auto result = ContractOp::create(rewriter, contract.getLoc(), type, contract.getBatchAttr(),
+                                     contract.getNAttr(), contract.getMAttr(), contract.getKAttr(),
+                                     rewriter.getDenseI64ArrayAttr(written),
+                                     /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
+                                     /*bytes=*/IntegerAttr(), /*narrow=*/UnitAttr());
     kernel::renameBody(contract.getRhs(), result.getLhs(), dims, rewriter);
     kernel::renameBody(contract.getLhs(), result.getRhs(), dims, rewriter);
     kernel::renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
     if (Attribute layout = contract->getAttr(layoutAttrName))
       result->setAttr(layoutAttrName, layout);
-    rewriter.replaceOp(contract, result);
+    if (!arePlanes)
+      return rewriter.replaceOp(contract, result);
+    MapOp view = kernel::createView(rewriter, contract.getLoc(), result, shape, index);
+    rewriter.replaceOp(contract, view);
+    kernel::foldReads(rewriter, view);
+    dropCopies(result, rewriter);
+  }
+
+  /// The dims of a product whose rows are an image's channels and whose columns are pixels as images in
+  /// planes have them: the image's number, channels, and what is along vectors last.
+  static SmallVector<int64_t> orderPlanes(unsigned numBatch, unsigned numM, unsigned numN) {
+    auto order = llvm::to_vector(llvm::seq<int64_t>(0, numBatch + numM + numN));
+    if (numN > 1)
+      std::rotate(order.begin() + numBatch, order.begin() + numBatch + numM,
+                  order.begin() + numBatch + numM + 1);
+    return order;
+  }
+
+  /// Readers that only put channels into planes have nothing left to do.
+  static void dropCopies(ContractOp contract, IRRewriter &rewriter) {
+    for (Operation *user : llvm::make_early_inc_range(contract->getUsers())) {
+      auto read = dyn_cast<ReadOp>(user);
+      auto map = read ? dyn_cast<MapOp>(read->getParentOp()) : MapOp();
+      if (map && map.getResultTypes() == contract->getResultTypes() && !read.getMask() &&
+          map.getBody().front().getTerminator()->getOperands() == ValueRange(read.getResult()) &&
+          readsOwnPlaces(read))
+        rewriter.replaceOp(map, contract);
+    }
   }
 };
 
