@@ -19,6 +19,9 @@ SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
 REGISTER = re.compile(r"(?<![\w.])R(\d+)\b")
 PREDICATE = re.compile(r"!?U?P(\d|T)$")
 ENDS = ("EXIT", "RET", "BPT", "KILL")
+# Products of elements of two bytes, of bytes, and of floats of eight bits.
+OF_WARPGROUPS, INTO_TENSOR_MEMORY = ("HGMMA", "IGMMA", "QGMMA"), ("UTCHMMA", "UTCIMMA", "UTCQMMA")
+ON_TENSOR_CORES = (*OF_WARPGROUPS, *INTO_TENSOR_MEMORY, "HMMA", "IMMA")
 STORES = ("ST", "RED")  # how names of instructions begin that write no register
 
 
@@ -51,7 +54,7 @@ class Instruction:
 
     def registers(self):
         """(written, read) numbers of registers, no fewer than there are."""
-        if self.name == "HGMMA":
+        if self.name in OF_WARPGROUPS:
             return set(), set()  # who is allowed to do what: see Flight
         written, read = set(), set()
         data = [i for i, operand in enumerate(self.operands) if not PREDICATE.match(operand)]
@@ -158,7 +161,7 @@ class Flight:
 
     def step(self, instruction):
         """Passes an instruction; what it does that it must not, or nothing."""
-        if instruction.name == "HGMMA":
+        if instruction.name in OF_WARPGROUPS:
             return self.multiply(instruction)
         if instruction.opcode.startswith("WARPGROUP.DEPBAR"):
             left = int(instruction.operands[1], 16)
@@ -195,7 +198,7 @@ class Flight:
 def find_early_touches(function):
     """What touches registers of products under way, along any path."""
     instructions, successors = function.instructions, function.successors
-    if not any(instruction.name == "HGMMA" for instruction in instructions):
+    if not any(instruction.name in OF_WARPGROUPS for instruction in instructions):
         return []
     before, problems, left = {0: Flight()}, {}, [0]
     while left:
@@ -221,7 +224,7 @@ def exponentials_between_waits(function):
     result = []
     for first, last in function.loops:
         body = function.instructions[first : last + 1]
-        if not any(instruction.name == "HGMMA" for instruction in body):
+        if not any(instruction.name in OF_WARPGROUPS for instruction in body):
             continue
         waits, count = [], 0
         for instruction in body:
@@ -304,11 +307,11 @@ class Figures:
 
 def shape_of(instruction, function):
     """(m, n, k) of a product on tensor cores."""
-    if instruction.name == "UTCHMMA":  # of bf16 or f16; its descriptor is one of a kernel's constants
+    if instruction.name in INTO_TENSOR_MEMORY:  # its descriptor is one of a kernel's constants
         register = re.search(r"idesc\[(UR\d+)\]", " ".join(instruction.operands))[1]
         moves = [each.operands[1] for each in function.instructions if each.opcode == "UMOV" and each.operands[0] == register]
         (description,) = {int(value, 16) for value in moves if value.startswith("0x") and int(value, 16) >> 24 == 8}
-        return (description >> 24 & 31) * 16, (description >> 17 & 63) * 8, 16
+        return (description >> 24 & 31) * 16, (description >> 17 & 63) * 8, 16 if instruction.name == "UTCHMMA" else 32
     if found := re.search(r"\.(\d+)x(\d+)x(\d+)", instruction.opcode):
         return tuple(map(int, found.groups()))
     digits = re.search(r"\.(16|8)(8)(4|8|16|32)\b", instruction.opcode)
@@ -318,11 +321,9 @@ def shape_of(instruction, function):
 def describe(function):
     bodies = [function.instructions[first : last + 1] for first, last in function.loops]
     count = lambda body, *names: sum(instruction.name in names for instruction in body)
-    body = max(bodies, key=lambda body: (count(body, "UTCHMMA", "HGMMA", "HMMA"), count(body, "FFMA"), len(body)), default=[])
+    body = max(bodies, key=lambda body: (count(body, *ON_TENSOR_CORES), count(body, "FFMA"), len(body)), default=[])
     loop = collections.Counter(instruction.opcode if instruction.name == "MUFU" else instruction.name for instruction in body)
-    shapes = collections.Counter(
-        shape_of(instruction, function) for instruction in body if instruction.name in ("UTCHMMA", "HGMMA", "HMMA")
-    )
+    shapes = collections.Counter(shape_of(instruction, function) for instruction in body if instruction.name in ON_TENSOR_CORES)
     barriers = {instruction.operands[0] for instruction in function.instructions if instruction.name == "BAR"}
     return Figures(
         len(function.instructions),

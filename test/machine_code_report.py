@@ -17,8 +17,9 @@ import torch
 import torch.nn.functional as F
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "test")]
+sys.path[:0] = [str(ROOT / "test"), str(ROOT / "bench" / "gpu")]
 import machine_code  # noqa: E402
+from rungs import attend, attend_to_blocks, multiply_bytes, multiply_float8, product  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "cuda-kernels.md"
 BEGIN, END = "<!-- Written by test/machine_code_report.py --document -->", "<!-- End -->"
@@ -47,24 +48,11 @@ def zeros(*shape, dtype=BF16):
     return torch.zeros(*shape, dtype=dtype)
 
 
-def product(a, b):
-    return a @ b.t()
-
-
-def attend(**options):
-    return lambda q, k, v, *mask: F.scaled_dot_product_attention(q, k, v, *mask, **options)
-
-
 def small_weights(most):
     """A product with constants up to `most`, for which groups of 32 have scales."""
     integers = (torch.arange(4096 * 4096) % (2 * most) - most).to(torch.int8).view(4096, 128, 32)
     scales = torch.arange(4096 * 128).view(4096, 128, 1).to(BF16)
     return lambda x: product(x, (integers.to(x.dtype) * scales).view(4096, 4096))
-
-
-def attend_to_blocks(query, keys, values, table):
-    keys, values = (cache[table].flatten(1, 2).transpose(1, 2) for cache in (keys, values))
-    return F.scaled_dot_product_attention(query, keys, values, enable_gqa=True)
 
 
 def attend_to_bytes(query, keys, values, scales):
@@ -88,6 +76,15 @@ def products():
             "contract",
         ),
         Entry("product, bf16, 8192 x 8192 x 256", product, (zeros(8192, 256), zeros(8192, 256)), "contract"),
+        Entry(
+            "product, int8, 4096 x 4096 x 4096", multiply_bytes, tuple(zeros(4096, 4096, dtype=torch.int8) for _ in range(2)), "contract"
+        ),
+        Entry(
+            "product, float8_e4m3fn, 4096 x 4096 x 4096",
+            multiply_float8,
+            tuple(zeros(4096, 4096, dtype=torch.uint8) for _ in range(2)),
+            "contract",
+        ),
         Entry("product, f32, 512 x 3072 x 768", product, (zeros(512, 768, dtype=F32), zeros(3072, 768, dtype=F32)), "contract"),
         Entry("the same with --tf32", product, (zeros(512, 768, dtype=F32), zeros(3072, 768, dtype=F32)), "contract", ("--tf32",)),
         Entry("the same with --tf32=3", product, (zeros(512, 768, dtype=F32), zeros(3072, 768, dtype=F32)), "contract", ("--tf32=3",)),
@@ -213,10 +210,14 @@ def compile_all(entries, compiler):
 def model(figures):
     """Cycles that a multiprocessor takes for a step of both warpgroups, or of one warp that asks for Blackwell's products, by the rates that NVIDIA
     gives: (tensor cores, instructions, exponentials)."""
-    multiplied = sum(count * m * n * k for (m, n, k), count in figures.shapes.items())
-    if figures.loop["UTCHMMA"]:
+    # 32 steps of one byte take as long as 16 of two.
+    multiplied = sum(count * m * n * min(k, 16) for (m, n, k), count in figures.shapes.items())
+    if any(figures.loop[name] for name in machine_code.INTO_TENSOR_MEMORY):
         return multiplied // 4096, sum(figures.loop.values()), 0
     return 2 * multiplied // 2048, 2 * sum(figures.loop.values()), 2 * figures.loop["MUFU.EX2"] * 32 // 4
+
+
+ASYNCHRONOUS = machine_code.OF_WARPGROUPS + machine_code.INTO_TENSOR_MEMORY
 
 
 def row(code):
@@ -224,7 +225,7 @@ def row(code):
     loop = figures.loop
     tensor = ", ".join([f"{count} `{'x'.join(map(str, shape))}`" for shape, count in figures.shapes.items()])
     waits = "; ".join(" then ".join(str(count) for _, count in waits) for waits in figures.exponentials)
-    cycles = " / ".join(map(str, model(figures))) if loop["HGMMA"] or loop["UTCHMMA"] else ""
+    cycles = " / ".join(map(str, model(figures))) if any(loop[name] for name in ASYNCHRONOUS) else ""
     words = []
     for (kind, size), count in sorted(figures.accesses.items()):
         kind = f"{kind}{'es' if kind == 'box' else 's'}" if count > 1 else kind

@@ -48,8 +48,22 @@ def byte(*shape):
     return torch.randint(-128, 128, shape, dtype=torch.int8)
 
 
+def float8(*shape):
+    """Bits, of numbers that f32 sums exactly."""
+    return torch.randint(-8, 9, shape).to(torch.float8_e4m3fn).view(torch.uint8)
+
+
 def product(a, b):
     return a @ b.t()
+
+
+def multiply_bytes(a, b):
+    return product(a.int(), b.int())
+
+
+def multiply_float8(a, b):
+    one, a, b = torch.ones(()), a.view(torch.float8_e4m3fn), b.view(torch.float8_e4m3fn)
+    return torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.float32)
 
 
 def weights_of_four_bits(n, k, group=32):
@@ -92,10 +106,14 @@ def rungs(tiny=False):
         "mma": Rung(
             product, (half(40, 72), half(70, 72)), {"contract": r"mma\.sync"}, tolerance=2e-2, environment={"KILN_CUDA_VARIANTS": "0"}
         ),
-        "mma-bytes": Rung(lambda a, b: product(a.int(), b.int()), (byte(40, 72), byte(70, 72)), {"contract": r"mma\.sync"}, tolerance=0),
+        "mma-bytes": Rung(multiply_bytes, (byte(40, 72), byte(70, 72)), {"contract": r"mma\.sync"}, tolerance=0),
         "mma-fours": Rung(weights_of_four_bits(70, 96), (half(40, 96),), {"contract": r"mul\.\S*f16x2.*mma\.sync"}, tolerance=2e-2),
         "wgmma": Rung(lambda a, b: product(F.relu(a + a), b), (half(64, 64), half(64, 64)), {"contract": WGMMA}, tolerance=2e-2),
         "tma": Rung(product, (half(256, 256), half(256, 256)), {"contract": f"{WGMMA}.*{TMA}|{TMA}.*{WGMMA}"}, tolerance=2e-2),
+        "tma-bytes": Rung(multiply_bytes, (byte(256, 256), byte(256, 256)), {"contract": rf"{WGMMA}.*\.s8|{TMA}.*\.s8"}, tolerance=0),
+        "tma-float8": Rung(
+            multiply_float8, (float8(256, 256), float8(256, 256)), {"contract": rf"{WGMMA}.*\.e4m3|{TMA}.*\.e4m3"}, tolerance=1e-3
+        ),
         "cluster": Rung(product, (half(rows, steps), half(rows, steps)), {"contract": MULTICAST}, tolerance=2e-2),
         "stream-k": Rung(product, (half(most, 4 * steps), half(most, 4 * steps)), {"contract": HANDS_ON}, tolerance=3e-2),
         "in-turns": Rung(lambda a, b: F.gelu(product(a, b)), (half(rows, 64), half(rows, 64)), {"contract": WGMMA}, tolerance=2e-2),

@@ -40,26 +40,24 @@ def instructions(text):
     return {name for name in ("mma.sync", "wgmma.mma_async", "tcgen05.mma", "block_scale") if re.search(rf"\b{re.escape(name)}", text)}
 
 
-def test_kernels_of_architectures(tmp_path):
-    archive, temps = save(Kinds(), KINDS, tmp_path / "kinds.pt2"), tmp_path / "temps"
-    names, ptxas = ",".join(ARCHITECTURES), tmp_path / "ptxas"  # which makes nothing: PTX is what is looked at
+def compile_to_ptx(archive, folder, architectures):
+    """architecture -> kernel -> PTX."""
+    temps, ptxas = folder / "temps", folder / "ptxas"  # which makes nothing
     ptxas.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n: >"$2"\n')
     ptxas.chmod(0o755)
-    process = run_tool(
-        "aot-compile",
-        archive,
-        "-o",
-        tmp_path / "kinds.so",
-        "--target=cuda",
-        f"--gpu-arch={names}",
-        f"--ptxas={ptxas}",
-        f"--save-temps={temps}",
-    )
+    options = "--target=cuda", f"--gpu-arch={','.join(architectures)}", f"--ptxas={ptxas}", f"--save-temps={temps}"
+    process = run_tool("aot-compile", archive, "-o", folder / "ptx.so", *options)
     assert process.returncode == 0, process.stderr
     found = {}
     for file in temps.glob("*.ptx"):
         kernel, architecture, _ = file.name.split(".")
-        found.setdefault(architecture, {})[kernel] = instructions(file.read_text())
+        found.setdefault(architecture, {})[kernel] = file.read_text()
+    return found
+
+
+def test_kernels_of_architectures(tmp_path):
+    texts = compile_to_ptx(save(Kinds(), KINDS, tmp_path / "kinds.pt2"), tmp_path, ARCHITECTURES)
+    found = {architecture: {name: instructions(text) for name, text in kernels.items()} for architecture, kernels in texts.items()}
     assert found.keys() == {*ARCHITECTURES, "sm_90a", "sm_100a"}
     base = found["sm_80"]
     kinds = {name.split("_")[0] for name, used in base.items() if used == {"mma.sync"}}

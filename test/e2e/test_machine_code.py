@@ -44,6 +44,8 @@ SUMS = """
         ("STL [R1], R2", "memory of a thread's own"),
         ("HGMMA.64x8x16.F32.BF16 R56, R52, gdesc[UR20], RZ, !UPT", ""),
         ("HGMMA.64x8x16.F32.BF16 R56, R44, gdesc[UR20], RZ, !UPT", "multiplies what is not waited for"),
+        ("QGMMA.64x8x32.F32.E4M3.E4M3 R56, gdesc[UR20], RZ, !UPT", ""),
+        ("IGMMA.64x8x32.S8.S8 R56, R44, gdesc[UR20], RZ, !UPT", "multiplies what is not waited for"),
     ],
 )
 def test_faults(instruction, problem):

@@ -26,7 +26,7 @@ void kiln_emulator_tensor_deallocate(int32_t address, int32_t columns);
 void kiln_emulator_tensor_relinquish(void);
 void kiln_emulator_tensor_fence(int32_t is_after);
 void kiln_emulator_tensor_product(int32_t sums, int64_t left, int64_t right, int32_t description,
-                                  int32_t adds);
+                                  int32_t adds, int32_t first);
 void kiln_emulator_tensor_commit(void *barrier);
 void kiln_emulator_tensor_load(int32_t address, int32_t columns, float *values);
 
@@ -116,7 +116,7 @@ static void multiply(char *shared, int32_t sums) {
   for (int step = 0; step < 4; ++step)
     kiln_emulator_tensor_product(mistake == ROWS_OF_SUMS ? sums | 16 << 16 : sums,
                                  describe(shared) + 2 * step, describe(shared) + 2 * step,
-                                 description, step > 0);
+                                 description, step > 0, /*first=*/1);
   if (mistake != NO_COMMIT)
     kiln_emulator_tensor_commit(shared + READY_SUMS);
   if (mistake == STILL_READ)

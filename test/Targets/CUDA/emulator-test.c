@@ -38,7 +38,7 @@ void kiln_emulator_wgmma_fence(void);
 void kiln_emulator_wgmma_commit(void);
 void kiln_emulator_wgmma_wait(int32_t left);
 void kiln_emulator_wgmma(int64_t left, int64_t right, float *sums, int32_t columns, int32_t adds,
-                         int32_t is_half, int32_t left_is_turned, int32_t right_is_turned,
+                         int32_t operand, int32_t left_is_turned, int32_t right_is_turned,
                          int32_t site);
 float kiln_emulator_sum(float value);
 int32_t kiln_emulator_shuffle(int32_t value, int32_t distance, int32_t site);

@@ -22,7 +22,7 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 }
 
 // CHECK: [Missed] NoVariant
-// CHECK-SAME: Reason="it is no product of f16 or bf16 with sums of f32", Remark="kernel @singles has no variant for compute capability 9.0", Where="node 'mm_1' (model.py:4)"
+// CHECK-SAME: Reason="it is no product of f16, bf16 or f8 with sums of f32, nor of bytes with sums of i32", Remark="kernel @singles has no variant for compute capability 9.0", Where="node 'mm_1' (model.py:4)"
 kernel.func @singles(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {aligned} {
   %y = kernel.contract batch [] m [64] n [64] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32

@@ -165,8 +165,8 @@ def CUDA_WgmmaSchedule : CUDA_Schedule<"Wgmma", "wgmma", "ContractOp"> {
   let summary = "warpgroups have tiles of a product, on Hopper";
   let description = [{
     `#cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>`:
-    one warpgroup copies 64 steps of both operands at a time to `stages` places of shared memory, and two
-    multiply, each 64 rows by `n` columns. With `m` = 128 they have a tile together; with 64 each has
+    one warpgroup copies 64 steps of both operands (128 of one byte) at a time to `stages` places of shared
+    memory, and two multiply, each 64 rows by `n` columns. With `m` = 128 they have a tile together; with 64 each has
     tiles of its own, and multiplies while the other writes. Of a left operand that comes in boxes and is
     known to have fewer rows, a place has room for these alone.
 
@@ -194,7 +194,7 @@ def CUDA_Tcgen05Schedule : CUDA_Schedule<"Tcgen05", "tcgen05", "ContractOp"> {
   let summary = "warpgroups have tiles of a product in tensor memory, on Blackwell";
   let description = [{
     `#cuda.tcgen05<n = 256, stages = 4, registers = [56, 224]>`: one warpgroup copies 64 steps of both operands
-    at a time to `stages` places of shared memory. Two have tiles of 128 rows by `n` columns in turns, whose
+    (128 of one byte) at a time to `stages` places of shared memory. Two have tiles of 128 rows by `n` columns in turns, whose
     sums are in tensor memory: a thread of one asks for the products of its tile while the other warpgroup
     reads the sums of its own, and writes them. `registers` as in `#cuda.wgmma`.
   }];

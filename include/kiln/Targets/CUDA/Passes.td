@@ -180,8 +180,9 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
 def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> {
   let summary = "Give products and attention variants for Hopper and Blackwell";
   let description = [{
-    A product of bf16 or f16 whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a schedule
-    for warpgroups, `#cuda.wgmma`. Its attribute
+    A product of bf16, f16 or signed bytes whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a
+    schedule for warpgroups, `#cuda.wgmma`. One of floats of eight bits, which the kernel has as f16 (`cuda-narrow-operands`), has
+    the floats themselves as operands there: both e4m3fn, or e5m2. Its attribute
     `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is how many
     blocks have something to do; no more run than the GPU has multiprocessors, and each goes through tiles. Where whole tiles
     would leave some of them idle, the steps of the last tiles are divided evenly among all (stream-K). So does attention over such operands of up to 256 features, with

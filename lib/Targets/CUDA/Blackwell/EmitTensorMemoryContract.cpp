@@ -27,8 +27,9 @@ public:
                             warpgroupSize)),
         tiles(frame, dims, plan, 0), steps(tiles.steps()),
         feed(frame, op, dims, plan, operands, inGroup, 0),
-        memory(frame, plan.consumers * plan.blockN), order(frame, plan.consumers, /*arrivals=*/1),
-        ready(frame, plan.consumers, /*arrivals=*/1), taken(frame, plan.consumers, warps),
+        memory(frame, dims.sumType, plan.consumers * plan.blockN),
+        order(frame, plan.consumers, /*arrivals=*/1), ready(frame, plan.consumers, /*arrivals=*/1),
+        taken(frame, plan.consumers, warps),
         ring(frame, plan.stages, plan.stageBytes(), WarpgroupFeed::makeFill(plan, operands),
              /*consumers=*/1) {}
 
@@ -50,7 +51,7 @@ private:
     Value isFirstWarp = emitIsZero(frame, frame.simplifyAndEmit(warpOfBlock.mod(warps)));
     Value rows = ring.memory(frame.constant(0));
     Value columns = frame.gep(rows, b.getI8Type(), frame.constant(feed.lhsBytes()));
-    constexpr int64_t boxBytes = WarpgroupPlan::blockK * lineBytes;
+    int64_t boxBytes = plan.blockK * lineBytes;
     MatrixDescriptor left(frame, rows, operands.lhs.alongRows, boxBytes, MatrixDescriptor::tcgen05);
     MatrixDescriptor right(frame, columns, operands.rhs.alongRows, boxBytes,
                            MatrixDescriptor::tcgen05);
@@ -94,8 +95,7 @@ private:
         b, loc, ring.place(turn), frame.constant(plan.stageBytes() / MatrixDescriptor::unit));
     Value adds = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, step, frame.constant(0));
     frame.emitIf(memory.elect(), [&] {
-      memory.multiply(sums, left, right, offset, plan.blockN, dims.operandType,
-                      WarpgroupPlan::blockK, adds);
+      memory.multiply(sums, left, right, offset, plan.blockN, dims.operandType, plan.blockK, adds);
       memory.commit(ring.emptied(turn));
     });
   }
@@ -120,7 +120,7 @@ private:
 
   /// The sums of 16 rows; `isLast`: of all of the tile's in this warp.
   SmallVector<Value> load(sym::Expr firstRow, Value some, Value isLast) {
-    Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
     SmallVector<Value> zeros(plan.blockN / 2, zero);
     SmallVector<Value> values = frame.emitWhere(some, zeros, [&] {
       return memory.load(sums, frame.simplifyAndEmit(firstRow), plan.blockN);
@@ -154,8 +154,10 @@ LogicalResult cuda::emitTensorMemoryContract(DeviceFrame &frame, kernel::Contrac
   WarpgroupPlan plan(getSchedule<Tcgen05ScheduleAttr>(frame.func));
   auto operands = findWarpgroupOperands(frame.func);
   if (!operands)
-    return frame.func.emitError("warpgroups multiply bf16 or f16, summed in f32, of aligned "
-                                "operands that come 16 bytes at a time");
+    return frame.func.emitError(
+        "warpgroups multiply bf16, f16 or f8, summed in f32, or bytes, summed "
+        "in i32, of aligned operands that come 16 bytes at a time");
+  plan.fit(ContractDims(contract), *operands);
   if (failed(verifyPlan(frame.func, plan, *operands)))
     return failure();
   TensorMemoryEmitter(frame, contract, plan, *operands).emit();

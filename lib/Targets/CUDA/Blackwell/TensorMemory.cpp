@@ -11,8 +11,8 @@ static constexpr int64_t minColumns = 32;
 /// Rows are the upper half of addresses.
 static constexpr int64_t rowShift = 16;
 
-TensorMemory::TensorMemory(DeviceFrame &frame, int64_t columns)
-    : frame(frame), b(frame.builder), loc(frame.loc),
+TensorMemory::TensorMemory(DeviceFrame &frame, Type type, int64_t columns)
+    : frame(frame), b(frame.builder), loc(frame.loc), type(type),
       columns(std::max<int64_t>(minColumns, llvm::PowerOf2Ceil(columns))),
       place(frame.allocateShared(4)) {
   inFirstWarp([&] {
@@ -62,11 +62,20 @@ void TensorMemory::fence(NVVM::Tcgen05FenceKind kind) {
 
 Value TensorMemory::elect() { return NVVM::ElectSyncOp::create(b, loc, b.getI1Type(), Value()); }
 
-/// The instruction descriptor of kind::f16 with sums of f32.
+static NVVM::Tcgen05MMAKind getKind(Type type) {
+  if (type.isInteger(8))
+    return NVVM::Tcgen05MMAKind::I8;
+  return type.getIntOrFloatBitWidth() == 8 ? NVVM::Tcgen05MMAKind::F8F6F4
+                                           : NVVM::Tcgen05MMAKind::F16;
+}
+
+/// The instruction descriptor with sums of f32, or for bytes of i32. What 0 and 1 are as elements
+/// depends on the kind: f16 and bf16, e4m3 and e5m2, unsigned and signed bytes.
 static int64_t describe(const MatrixDescriptor &left, const MatrixDescriptor &right,
                         int64_t columns, Type operandType) {
-  int64_t sumsOfF32 = 1, element = operandType.isF16() ? 0 : 1;
-  return sumsOfF32 << 4 | element << 7 | element << 10 | int64_t(left.isTurned()) << 15 |
+  int64_t sums = operandType.isInteger(8) ? 2 : 1,
+          element = isa<Float16Type, Float8E4M3FNType>(operandType) ? 0 : 1;
+  return sums << 4 | element << 7 | element << 10 | int64_t(left.isTurned()) << 15 |
          int64_t(right.isTurned()) << 16 | columns / 8 << 17 | tensorRows / 16 << 24;
 }
 
@@ -74,12 +83,13 @@ void TensorMemory::multiply(Value sums, const MatrixDescriptor &left, const Matr
                             Value offset, int64_t columns, Type operandType, int64_t steps,
                             Value adds) {
   Value description = i32(describe(left, right, columns, operandType));
-  for (int64_t k = 0; k < steps; k += wgmmaK)
+  NVVM::Tcgen05MMAKind kind = getKind(operandType);
+  int64_t stepsOfOne = wgmmaStepBytes * 8 / operandType.getIntOrFloatBitWidth();
+  for (int64_t i = 0; i < steps / stepsOfOne; ++i)
     NVVM::Tcgen05MMAOp::create(
-        b, loc, NVVM::Tcgen05MMAKind::F16, NVVM::CTAGroupKind::CTA_1,
-        NVVM::Tcgen05MMACollectorOp::DISCARD, /*aShift=*/false, toPointer(sums), left.at(offset, k),
-        right.at(offset, k), description,
-        k ? arith::ConstantIntOp::create(b, loc, 1, 1).getResult() : adds, Value(), Value());
+        b, loc, kind, NVVM::CTAGroupKind::CTA_1, NVVM::Tcgen05MMACollectorOp::DISCARD,
+        /*aShift=*/false, toPointer(sums), left.at(offset, i), right.at(offset, i), description,
+        i ? arith::ConstantIntOp::create(b, loc, 1, 1).getResult() : adds, Value(), Value());
 }
 
 void TensorMemory::commit(Value barrier) {
@@ -94,20 +104,19 @@ SmallVector<Value> TensorMemory::load(Value sums, Value row, int64_t columns) {
   Value begin = arith::AddIOp::create(b, loc, sums, rows);
   for (int64_t first = 0; first < columns;) {
     int64_t count = llvm::bit_floor(static_cast<uint64_t>(columns - first)), number = count / 2;
-    auto type =
-        LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(number, b.getF32Type()));
+    auto loaded = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(number, type));
     // Code that uses the sums does not depend on a wait by itself.
     std::string registers, constraints;
     for (int64_t i = 0; i < number; ++i) {
       registers += (i ? ", $" : "$") + std::to_string(i);
-      constraints += "=f,";
+      constraints += type.isF32() ? "=f," : "=r,";
     }
     std::string text = "tcgen05.ld.sync.aligned.16x256b.x" + std::to_string(count / 8) + ".b32 {" +
                        registers + "}, [$" + std::to_string(number) +
                        "]; tcgen05.wait::ld.sync.aligned;";
     Value from = arith::AddIOp::create(b, loc, begin, i32(first));
     auto packed =
-        LLVM::InlineAsmOp::create(b, loc, type, from, text, constraints + "r,~{memory}",
+        LLVM::InlineAsmOp::create(b, loc, loaded, from, text, constraints + "r,~{memory}",
                                   /*has_side_effects=*/true, /*is_align_stack=*/false,
                                   LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
     packed->setAttr(tensorLoadAttrName, b.getUnitAttr());

@@ -14,11 +14,11 @@
 
 namespace kiln::cuda {
 
-/// Columns of tensor memory that the block has alone, and their products of bf16 or f16.
+/// Columns of tensor memory that the block has alone, and their products of bf16, f16 or bytes.
 class TensorMemory {
 public:
-  /// `columns` of sums. All threads come here; a barrier of all has to follow, and `begin`.
-  TensorMemory(DeviceFrame &frame, int64_t columns);
+  /// `columns` of sums, of f32 or i32. All threads come here; a barrier of all has to follow, and `begin`.
+  TensorMemory(DeviceFrame &frame, mlir::Type type, int64_t columns);
   /// Behind that barrier.
   void begin();
   /// Behind the last use; all threads come here.
@@ -54,6 +54,7 @@ private:
   DeviceFrame &frame;
   mlir::OpBuilder &b;
   mlir::Location loc;
+  mlir::Type type;
   int64_t columns;
   mlir::Value place, address;
 };

@@ -23,6 +23,14 @@ struct ContractDims {
   mlir::Type operandType, sumType;
   /// Operands are bytes, whose steps lie side by side in shared memory, four in a register.
   bool areBytes() const { return operandType.isInteger(8); }
+  /// Operands are floats of eight bits, which only variants for Hopper and Blackwell have.
+  bool areFloat8() const {
+    return mlir::isa<mlir::FloatType>(operandType) && operandType.getIntOrFloatBitWidth() == 8;
+  }
+  /// How many of an operand's elements so many bytes have.
+  int64_t elementsOf(int64_t bytes) const {
+    return bytes * 8 / operandType.getIntOrFloatBitWidth();
+  }
 };
 
 /// Places in shared memory for parts of an operand that threads evaluate.

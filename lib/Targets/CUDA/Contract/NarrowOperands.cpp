@@ -1,6 +1,7 @@
 // cuda-narrow-operands: products of bytes that a program widens before it multiplies them have bytes as operands, and
 // those of floats of eight bits f16, which all of them are numbers of.
 #include "CUDA/Contract/ContractPlan.h"
+#include "CUDA/Contract/Float8Operand.h"
 #include "kiln/Dialect/Kernel/Builder/Float8.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
@@ -38,56 +39,6 @@ static MapOp findWideningMap(Region &operand) {
   return isAlone ? map : MapOp();
 }
 
-/// The value that a region yields if all that it reads is this byte; null: it is not known.
-static Attribute evaluate(Region &region, int64_t byte) {
-  llvm::DenseMap<Value, Attribute> values;
-  for (Operation &op : region.front().without_terminator()) {
-    if (auto read = dyn_cast<ReadOp>(op)) {
-      values[read.getResult()] = IntegerAttr::get(read.getType(), static_cast<int8_t>(byte));
-      continue;
-    }
-    auto operands =
-        llvm::map_to_vector(op.getOperands(), [&](Value v) { return values.lookup(v); });
-    SmallVector<OpFoldResult> results;
-    if (op.getNumResults() != 1 || !llvm::all_of(operands, [](Attribute a) { return !!a; }) ||
-        failed(op.fold(operands, results)) || results.empty())
-      return {};
-    values[op.getResult(0)] = isa<Attribute>(results.front())
-                                  ? cast<Attribute>(results.front())
-                                  : values.lookup(cast<Value>(results.front()));
-  }
-  return values.lookup(region.front().getTerminator()->getOperand(0));
-}
-
-/// The format of floats of eight bits of which an operand yields, whatever they are, the one that it reads, in f32; null: there is none.
-static FloatType findFloat8(Region &operand) {
-  auto reads = llvm::to_vector(operand.front().getOps<ReadOp>());
-  if (reads.size() != 1 || reads.front().getMask() || !reads.front().getType().isInteger(8))
-    return {};
-  SmallVector<APFloat> numbers;
-  for (int64_t byte = 0; byte < 256; ++byte) {
-    auto number = dyn_cast_if_present<FloatAttr>(evaluate(operand, byte));
-    if (!number || !number.getType().isF32())
-      return {};
-    numbers.push_back(number.getValue());
-  }
-  MLIRContext *context = operand.getContext();
-  for (FloatType type :
-       {FloatType(Float8E4M3FNType::get(context)), FloatType(Float8E5M2Type::get(context)),
-        FloatType(Float8E4M3FNUZType::get(context)), FloatType(Float8E5M2FNUZType::get(context))}) {
-    auto isNumberOf = [&](auto numbered) {
-      auto [byte, number] = numbered;
-      APFloat expected(type.getFloatSemantics(), APInt(8, byte));
-      bool losesInfo;
-      expected.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &losesInfo);
-      return number.bitwiseIsEqual(expected) || (expected.isNaN() && number.isNaN());
-    };
-    if (llvm::all_of(llvm::enumerate(numbers), isNumberOf))
-      return type;
-  }
-  return {};
-}
-
 namespace {
 
 struct NarrowOperands : kiln::cuda::impl::CudaNarrowOperandsBase<NarrowOperands> {
@@ -117,7 +68,8 @@ private:
       yieldByte(right, rewriter, maps);
       return nullptr;
     }
-    FloatType leftType = findFloat8(left), rightType = leftType ? findFloat8(right) : FloatType();
+    FloatType leftType = kiln::cuda::findFloat8(left),
+              rightType = leftType ? kiln::cuda::findFloat8(right) : FloatType();
     if (!rightType)
       return "an operand is no float of eight bits";
     if (kiln::cuda::isDot(kiln::cuda::ContractDims(contract)))

@@ -1,5 +1,6 @@
 // cuda-split-contracts: divides the steps of products that have few blocks.
 #include "CUDA/Contract/ContractPlan.h"
+#include "CUDA/Contract/Float8Operand.h"
 #include "CUDA/GraphBranch.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
@@ -44,7 +45,8 @@ static std::optional<Split> findSplit(ContractOp op) {
   // At least one also where blocks are many: sizes of memory are computed for either graph.
   sym::Expr most = sym::Expr::max(
       1, sym::Expr::min(maxParts, sym::Expr(manyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
-  int64_t multiple = dims.areBytes() ? 2 * stepMultiple : stepMultiple;
+  bool areOfOneByte = dims.areBytes() || cuda::findFloat8(op.getLhs());
+  int64_t multiple = areOfOneByte ? 2 * stepMultiple : stepMultiple;
   sym::Expr part = sym::Expr::max(minSteps, multiple * dims.k.ceilDiv(multiple * most));
   Split split{assumptions.simplify(part), {}};
   if (!assumptions.isLessOrEqual(blocks, few))

@@ -26,12 +26,17 @@ static bool emulateProduct(Emulator &emulator, NVVM::WgmmaMmaAsyncOp product, in
   LLVM::StoreOp::create(builder, loc, product.getInouts(), sums);
   bool leftIsTurned = product.getLayoutA() == NVVM::MMALayout::col;
   bool rightIsTurned = product.getLayoutB() == NVVM::MMALayout::row;
-  bool isHalf = product.getTypeA() == NVVM::WGMMATypes::f16;
-  emulator.call(loc, "kiln_emulator_wgmma", {},
-                {product.getDescriptorA(), product.getDescriptorB(), sums,
-                 i32(product.getShape().getN()),
-                 i32(product.getScaleD() == NVVM::WGMMAScaleOut::one), i32(isHalf),
-                 i32(leftIsTurned), i32(rightIsTurned), i32(site)});
+  NVVM::WGMMATypes element = product.getTypeA();
+  EmulatedOperand operand = element == NVVM::WGMMATypes::s8     ? EmulatedOperand::S8
+                            : element == NVVM::WGMMATypes::e4m3 ? EmulatedOperand::E4M3
+                            : element == NVVM::WGMMATypes::e5m2 ? EmulatedOperand::E5M2
+                            : element == NVVM::WGMMATypes::f16  ? EmulatedOperand::F16
+                                                                : EmulatedOperand::BF16;
+  emulator.call(
+      loc, "kiln_emulator_wgmma", {},
+      {product.getDescriptorA(), product.getDescriptorB(), sums, i32(product.getShape().getN()),
+       i32(product.getScaleD() == NVVM::WGMMAScaleOut::one), i32(static_cast<int64_t>(operand)),
+       i32(leftIsTurned), i32(rightIsTurned), i32(site)});
   product->replaceAllUsesWith(LLVM::LoadOp::create(builder, loc, type, sums));
   product->erase();
   return true;

@@ -153,13 +153,13 @@ private:
 
   LogicalResult rewriteProduct(NVVM::MmaOp product) {
     auto type = product.getMultiplicandAPtxType();
-    int kind = type == NVVM::MMATypes::bf16  ? 0
-               : type == NVVM::MMATypes::f16 ? 1
-               : type == NVVM::MMATypes::s8  ? 3
-                                             : 2;
+    EmulatedOperand kind = type == NVVM::MMATypes::bf16  ? EmulatedOperand::BF16
+                           : type == NVVM::MMATypes::f16 ? EmulatedOperand::F16
+                           : type == NVVM::MMATypes::s8  ? EmulatedOperand::S8
+                                                         : EmulatedOperand::TF32;
     Value left = spill(product.getOperandA()), right = spill(product.getOperandB());
     Value sums = spill(product.getOperandC());
-    call("mma", {}, {left, right, sums, constant(kind), site()});
+    call("mma", {}, {left, right, sums, constant(static_cast<int64_t>(kind)), site()});
     return replace(LLVM::LoadOp::create(builder, loc, product.getType(), sums));
   }
 

@@ -54,12 +54,19 @@ LogicalResult cuda::emulateSums(LLVM::LLVMFuncOp function) {
   });
   for (OpOperand *read : sums.reads) {
     Operation *reader = read->getOwner();
-    if (!read->get().getType().isF32())
+    Type type = read->get().getType();
+    if (!type.isF32() && !type.isInteger(32))
       return reader->emitError("reads sums as a whole, which the emulator does not know");
     OpBuilder builder(reader);
     Emulator emulator(function->getParentOfType<ModuleOp>(), builder);
-    read->set(
-        emulator.call(reader->getLoc(), "kiln_emulator_sum", builder.getF32Type(), read->get()));
+    Location loc = reader->getLoc();
+    // The emulator keeps all sums as f32, or the bits of one.
+    Type f32 = builder.getF32Type();
+    Value sum = read->get();
+    if (type != f32)
+      sum = LLVM::BitcastOp::create(builder, loc, f32, sum);
+    sum = emulator.call(loc, "kiln_emulator_sum", f32, sum);
+    read->set(type == f32 ? sum : LLVM::BitcastOp::create(builder, loc, type, sum).getResult());
   }
   return success();
 }

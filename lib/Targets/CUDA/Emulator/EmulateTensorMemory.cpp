@@ -47,9 +47,14 @@ bool cuda::emulateTensorMemory(Emulator &emulator, Operation *op) {
       })
       .Case([&](NVVM::Tcgen05MMAOp product) {
         Value adds = LLVM::ZExtOp::create(builder, loc, i32, product.getEnableInputD());
+        // What elements of type 0 are.
+        EmulatedOperand first = product.getKind() == NVVM::Tcgen05MMAKind::I8 ? EmulatedOperand::S8
+                                : product.getKind() == NVVM::Tcgen05MMAKind::F8F6F4
+                                    ? EmulatedOperand::E4M3
+                                    : EmulatedOperand::F16;
         return call("kiln_emulator_tensor_product",
                     {number(product.getMatrixD()), product.getMatrixA(), product.getMatrixB(),
-                     product.getIdesc(), adds});
+                     product.getIdesc(), adds, constant(static_cast<int64_t>(first))});
       })
       .Case([&](NVVM::ElectSyncOp elect) {
         Value thread = emulator.call(loc, "kiln_emulator_thread", i32, {});

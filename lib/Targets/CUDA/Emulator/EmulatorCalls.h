@@ -8,6 +8,9 @@
 
 namespace kiln::cuda {
 
+/// Elements of products' operands, as the emulator numbers them (`enum operand` of its machine.h).
+enum class EmulatedOperand { BF16, F16, TF32, S8, E4M3, E5M2 };
+
 /// The functions of the emulator (test/Targets/CUDA/emulator/emulator.h), declared as they are
 /// used.
 class Emulator {

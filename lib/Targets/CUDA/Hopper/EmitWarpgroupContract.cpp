@@ -39,7 +39,7 @@ public:
         group(frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1)),
         inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)), rank(makeRank(frame, plan)),
         tiles(frame, dims, plan, rank), steps(tiles.steps()),
-        partials(makePartials(frame, plan, tiles)),
+        partials(makePartials(frame, dims.sumType, plan, tiles)),
         feed(frame, op, dims, plan, operands, inGroup, rank), order(makeOrder(frame, plan)),
         ring(frame, plan.stages, plan.stageBytes(), WarpgroupFeed::makeFill(plan, operands),
              plan.sharers() * warps, plan.cluster.count()),
@@ -74,13 +74,14 @@ private:
   }
 
   /// Before the operands' tensor maps.
-  static std::optional<PartialSums> makePartials(DeviceFrame &frame, const WarpgroupPlan &plan,
+  static std::optional<PartialSums> makePartials(DeviceFrame &frame, Type sumType,
+                                                 const WarpgroupPlan &plan,
                                                  const TileScheduler &tiles) {
     if (!tiles.dividesSteps())
       return std::nullopt;
     // Those that all threads of the block start with.
     constexpr int64_t equalShare = 168;
-    return PartialSums(frame, plan.blockN / 2, plan.sharers() * warpgroupSize,
+    return PartialSums(frame, sumType, plan.blockN / 2, plan.sharers() * warpgroupSize,
                        plan.registers ? plan.registers->multiplying : equalShare,
                        plan.cluster.count());
   }
@@ -100,7 +101,7 @@ private:
     Value rows =
         frame.gep(memory, b.getI8Type(), frame.simplifyAndEmit(wgmmaM * lineBytes * sharer));
     Value columns = frame.gep(memory, b.getI8Type(), frame.constant(feed.lhsBytes()));
-    constexpr int64_t boxBytes = WarpgroupPlan::blockK * lineBytes;
+    int64_t boxBytes = plan.blockK * lineBytes;
     MatrixDescriptor left(frame, rows, operands.lhs.alongRows, boxBytes);
     MatrixDescriptor right(frame, columns, operands.rhs.alongRows, boxBytes);
     Value first = plan.inTurns ? frame.emit(consumer) : frame.constant(0);
@@ -139,6 +140,8 @@ private:
   /// A tile's sums.
   Value multiply(const ScheduledTile &tile, const MatrixDescriptor &left,
                  const MatrixDescriptor &right) {
+    if (plan.addsSteps(operands))
+      return multiplyAlone(tile, left, right);
     ring.waitFull(tile.turn);
     Value first = multiplyStep({}, left, right, tile.turn);
     Value count = arith::SubIOp::create(b, loc, tile.end, tile.first);
@@ -158,12 +161,33 @@ private:
     return last;
   }
 
+  /// The same as sums of what each step gives alone.
+  Value multiplyAlone(const ScheduledTile &tile, const MatrixDescriptor &left,
+                      const MatrixDescriptor &right) {
+    Value count = arith::SubIOp::create(b, loc, tile.end, tile.first);
+    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
+    SmallVector<Value> zeros(plan.blockN / 2, zero);
+    SmallVector<Value> sums = frame.emitLoop(
+        frame.constant(0), count, 1, zeros, [&](Value iv, ValueRange values) -> SmallVector<Value> {
+          Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
+          ring.waitFull(turn);
+          Value step = product.wait(0, multiplyStep({}, left, right, turn));
+          release(turn);
+          SmallVector<Value> next;
+          for (auto [value, other] : llvm::zip_equal(values, product.unpack(step)))
+            next.push_back(arith::AddFOp::create(b, loc, value, other));
+          return next;
+        });
+    passTurn();
+    return product.pack(sums);
+  }
+
   /// One step's products, as one group that goes on when this has ended.
   Value multiplyStep(Value sums, const MatrixDescriptor &left, const MatrixDescriptor &right,
                      Value turn) {
     Value offset = arith::MulIOp::create(
         b, loc, ring.place(turn), frame.constant(plan.stageBytes() / MatrixDescriptor::unit));
-    return product.multiply(sums, left, offset, right, offset, WarpgroupPlan::blockK);
+    return product.multiply(sums, left, offset, right, offset, plan.blockK);
   }
 
   void finish(const ScheduledTile &tile, Value sums) {
@@ -219,9 +243,10 @@ LogicalResult cuda::emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp
   WarpgroupPlan plan(getSchedule<WgmmaScheduleAttr>(frame.func));
   auto operands = findWarpgroupOperands(frame.func);
   if (!operands)
-    return frame.func.emitError("warpgroups multiply bf16 or f16, summed in f32, of aligned "
-                                "operands that come 16 bytes at a time");
-  plan.fitRows(ContractDims(contract), *operands);
+    return frame.func.emitError(
+        "warpgroups multiply bf16, f16 or f8, summed in f32, or bytes, summed "
+        "in i32, of aligned operands that come 16 bytes at a time");
+  plan.fit(ContractDims(contract), *operands);
   if (failed(verifyPlan(frame.func, plan, *operands)))
     return failure();
   WarpgroupEmitter(frame, contract, plan, *operands).emit();

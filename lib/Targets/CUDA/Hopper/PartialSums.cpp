@@ -21,10 +21,10 @@ static int64_t countAtOnce(int64_t sums, int64_t registers) {
 
 // A thread that waits for the sums of one block would have got those of another as well: it reads
 // two together, where there are registers for them beside its own sums.
-PartialSums::PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads, int64_t registers,
-                         int64_t cluster)
-    : frame(frame), b(frame.builder), loc(frame.loc), numSums(sums), numThreads(threads),
-      cluster(cluster), blocksAtOnce(sums > manyAtOnce ? 1 : 2),
+PartialSums::PartialSums(DeviceFrame &frame, Type type, int64_t sums, int64_t threads,
+                         int64_t registers, int64_t cluster)
+    : frame(frame), b(frame.builder), loc(frame.loc), type(type), numSums(sums),
+      numThreads(threads), cluster(cluster), blocksAtOnce(sums > manyAtOnce ? 1 : 2),
       atOnce(countAtOnce(sums, registers)),
       workspace(frame.addWorkspace(sums * threads * sumBytes)) {}
 
@@ -50,8 +50,8 @@ Value PartialSums::address(Value block, int64_t i) {
       b, loc, arith::MulIOp::create(b, loc, block, frame.constant(numSums * numThreads)),
       arith::MulIOp::create(b, loc, thread, frame.constant(runLength)));
   Value begin = frame.gep(workspace, b.getI8Type(), frame.constant(flagBytes));
-  Value mine = frame.gep(begin, b.getF32Type(), offset);
-  return frame.gep(mine, b.getF32Type(), frame.constant(i * numThreads));
+  Value mine = frame.gep(begin, type, offset);
+  return frame.gep(mine, type, frame.constant(i * numThreads));
 }
 
 void PartialSums::syncWarp() {
@@ -83,10 +83,10 @@ void PartialSums::wait(Value flag) {
 }
 
 void PartialSums::leave(ValueRange sums) {
-  auto type = VectorType::get(runLength, b.getF32Type());
+  auto runType = VectorType::get(runLength, type);
   for (int64_t i = 0; i < numSums; i += runLength)
     LLVM::StoreOp::create(b, loc,
-                          vector::FromElementsOp::create(b, loc, type, sums.slice(i, runLength)),
+                          vector::FromElementsOp::create(b, loc, runType, sums.slice(i, runLength)),
                           address(block, i), /*alignment=*/vectorBytes);
   // Data that the other lanes have written are released with this one's.
   syncWarp();
@@ -113,10 +113,11 @@ SmallVector<Value> PartialSums::add(Value first, ValueRange sums) {
 }
 
 SmallVector<Value> PartialSums::addSome(Value block, Value last, int64_t first, ValueRange sums) {
-  auto type = VectorType::get(runLength, b.getF32Type());
+  auto runType = VectorType::get(runLength, type);
   int64_t end = std::min(first + atOnce, numSums);
   // Negative zero changes no sum.
-  Value nothing = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(-0.0f));
+  TypedAttr none = type.isF32() ? TypedAttr(b.getF32FloatAttr(-0.0f)) : b.getZeroAttr(type);
+  Value nothing = arith::ConstantOp::create(b, loc, none);
   SmallVector<Value> results(sums.slice(first, end - first));
   SmallVector<std::pair<Value, SmallVector<Value>>> read;
   for (int64_t i = 0; i < blocksAtOnce; ++i) {
@@ -128,14 +129,15 @@ SmallVector<Value> PartialSums::addSome(Value block, Value last, int64_t first, 
       other = arith::MinSIOp::create(b, loc, other, last);
     }
     for (int64_t j = first; j < end; j += runLength)
-      runs.push_back(LLVM::LoadOp::create(b, loc, type, address(other, j), vectorBytes));
+      runs.push_back(LLVM::LoadOp::create(b, loc, runType, address(other, j), vectorBytes));
   }
   for (auto &[isThere, runs] : read)
     for (auto [i, sum] : llvm::enumerate(results)) {
       Value value = vector::ExtractOp::create(b, loc, runs[i / runLength], i % runLength);
       if (isThere)
         value = arith::SelectOp::create(b, loc, isThere, value, nothing);
-      sum = arith::AddFOp::create(b, loc, sum, value);
+      sum = type.isF32() ? arith::AddFOp::create(b, loc, sum, value).getResult()
+                         : arith::AddIOp::create(b, loc, sum, value).getResult();
     }
   return emitInOrder(frame, results);
 }

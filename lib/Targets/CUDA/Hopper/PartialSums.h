@@ -24,9 +24,9 @@ public:
                            flagBytes = int64_t{KILN_RT_WORKSPACE_FLAGS},
                            blockFlagBytes = flagBytes / maxBlocks;
 
-  /// `threads` of a block have `sums` sums each, of f32, a multiple of 4. Blocks of clusters of
-  /// `cluster` add what those of their rank have left. A thread has `registers`.
-  PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads, int64_t registers,
+  /// `threads` of a block have `sums` sums each, of f32 or i32, a multiple of 4. Blocks of clusters
+  /// of `cluster` add what those of their rank have left. A thread has `registers`.
+  PartialSums(DeviceFrame &frame, mlir::Type type, int64_t sums, int64_t threads, int64_t registers,
               int64_t cluster = 1);
 
   /// This is thread number `thread` of those, lane `lane` of warp `warp`.
@@ -51,6 +51,7 @@ private:
   DeviceFrame &frame;
   mlir::OpBuilder &b;
   mlir::Location loc;
+  mlir::Type type;
   int64_t numSums, numThreads, cluster;
   int64_t blocksAtOnce, atOnce; // blocks whose sums are read together, and how many of each
   mlir::Value workspace;

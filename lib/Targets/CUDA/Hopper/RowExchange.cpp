@@ -14,7 +14,7 @@ static_assert(2 * pieceBytes == RowExchange::warpBytes);
 
 bool RowExchange::isValid(Type type, int64_t columns) {
   int64_t bits = type.getIntOrFloatBitWidth(), most = exchangeLine * 8 / bits;
-  return isa<FloatType>(type) && (bits == 16 || bits == 32) &&
+  return (isa<FloatType>(type) || type.isInteger(32)) && (bits == 16 || bits == 32) &&
          (columns % most == 0 || columns == most / 2);
 }
 

@@ -1,4 +1,6 @@
 // cuda-specialize-kernels: gives products and attention variants for Hopper and Blackwell.
+#include "CUDA/Contract/ContractPlan.h"
+#include "CUDA/Contract/Float8Operand.h"
 #include "CUDA/Hopper/Variants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CUDA/Passes.h"
@@ -33,11 +35,18 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
 
   LogicalResult specialize(kernel::FuncOp func, unsigned architecture) {
     const char *reason = nullptr;
-    FailureOr<std::optional<KernelPlan>> plan = planVariant(func, architecture, reason);
+    kernel::FuncOp ofFloat8 = cloneWithFloat8(func);
+    FailureOr<std::optional<KernelPlan>> plan =
+        planVariant(ofFloat8 ? ofFloat8 : func, architecture, reason);
+    if (ofFloat8 && (failed(plan) || !*plan)) {
+      ofFloat8.erase();
+      ofFloat8 = {};
+      plan = planVariant(func, architecture, reason);
+    }
     if (failed(plan))
       return failure();
     if (*plan)
-      addVariant(func, architecture, **plan);
+      addVariant(func, ofFloat8 ? ofFloat8 : clone(func), architecture, **plan);
     else if (reason)
       emitRemark(RemarkKind::NotDone, func.getRoot(), getArgument(), "NoVariant", [&] {
         return RemarkText{
@@ -48,10 +57,27 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
     return success();
   }
 
-  void addVariant(kernel::FuncOp func, unsigned architecture, const KernelPlan &plan) {
+  static kernel::FuncOp clone(kernel::FuncOp func) {
     OpBuilder builder(func);
     builder.setInsertionPointAfter(func);
-    auto variant = cast<kernel::FuncOp>(builder.clone(*func));
+    return cast<kernel::FuncOp>(builder.clone(*func));
+  }
+
+  /// A copy that multiplies floats of eight bits as they are; null: there are none.
+  static kernel::FuncOp cloneWithFloat8(kernel::FuncOp func) {
+    auto contract = dyn_cast<kernel::ContractOp>(func.getRoot());
+    if (!contract || !ContractDims(contract).operandType.isF16())
+      return {};
+    kernel::FuncOp copy = clone(func);
+    if (yieldFloat8(cast<kernel::ContractOp>(copy.getRoot())))
+      return copy;
+    copy.erase();
+    return {};
+  }
+
+  /// `variant` is a copy of the kernel.
+  void addVariant(kernel::FuncOp func, kernel::FuncOp variant, unsigned architecture,
+                  const KernelPlan &plan) {
     variant.setSymName((func.getSymName() + "_sm_" + std::to_string(architecture) + "a").str());
     variant->setAttr(variantAttrName, FlatSymbolRefAttr::get(func.getSymNameAttr()));
     variant->removeAttr(variantScheduleAttrName);

@@ -1,5 +1,6 @@
 // Operands that tensor maps describe, and loads of boxes of them.
 #include "CUDA/Hopper/TensorMap.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
@@ -29,7 +30,8 @@ std::optional<sym::Expr> cuda::findStride(const codegen::DimGroup &group, sym::E
 }
 
 namespace {
-/// The memory of a region that yields a tensor's elements as they are.
+/// The memory of a region that yields a tensor's elements as they are, or floats of eight bits, which
+/// are bytes in memory.
 struct Memory {
   BlockArgument tensor;
   sym::Expr offset; // over the region's dims
@@ -39,8 +41,11 @@ struct Memory {
 
 static std::optional<Memory> findMemory(Region &region) {
   auto read = dyn_cast<kernel::ReadOp>(region.front().front());
-  if (!read || read.getMask() || !read.getValues().empty() ||
-      region.front().getTerminator()->getOperand(0) != read.getResult())
+  Value yielded = region.front().getTerminator()->getOperand(0);
+  if (auto bits = yielded.getDefiningOp<arith::BitcastOp>();
+      bits && bits.getType().getIntOrFloatBitWidth() == 8)
+    yielded = bits.getIn();
+  if (!read || read.getMask() || !read.getValues().empty() || yielded != read.getResult())
     return std::nullopt;
   auto argument = dyn_cast<BlockArgument>(read.getTensor());
   if (!argument)

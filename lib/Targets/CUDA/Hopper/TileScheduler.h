@@ -62,7 +62,7 @@ public:
   TileScheduler(DeviceFrame &frame, const ContractDims &dims, const WarpgroupPlan &plan,
                 sym::Expr rank);
 
-  /// Steps of `WarpgroupPlan::blockK` of a tile.
+  /// Parts of `blockK` steps of a tile.
   sym::Expr steps() const { return numSteps; }
   /// Whether tiles may be a part of one.
   bool dividesSteps() const { return divides; }

@@ -37,10 +37,10 @@ void WarpgroupFeed::prepare(Operand &operand, Side side, const WarpgroupOperand 
   }
   // The lines of a box, whose chunks change places in the same way. Those of rows are in boxes of
   // as many steps.
-  constexpr int64_t line = WarpgroupPlan::blockK;
+  int64_t line = plan.blockK;
   SharedMatrix lines{dims.operandType, rows, line};
-  auto address = [this, lines, alongRows = source.alongRows](Value memory, sym::Expr row,
-                                                             sym::Expr k) {
+  auto address = [this, lines, line, alongRows = source.alongRows](Value memory, sym::Expr row,
+                                                                   sym::Expr k) {
     if (!alongRows)
       return lines.address(frame, memory, row, k);
     return lines.address(frame, memory, line * row.floorDiv(line) + k, row.mod(line));
@@ -61,8 +61,7 @@ void WarpgroupFeed::emitTiles(StageRing &ring, TileScheduler &tiles) {
       Value begin = arith::SubIOp::create(b, loc, tile.turn, tile.first);
       frame.emitLoop(tile.first, tile.end, 1, {}, [&](Value iv, ValueRange) -> SmallVector<Value> {
         Value turn = arith::AddIOp::create(b, loc, begin, iv);
-        sym::Expr k =
-            partK * tile.part + WarpgroupPlan::blockK * frame.addVariable(iv, tiles.steps());
+        sym::Expr k = partK * tile.part + plan.blockK * frame.addVariable(iv, tiles.steps());
         emitStep(ring, turn, k);
         return {};
       });

@@ -38,7 +38,8 @@ static int64_t countTileStages(const WarpgroupPlan &plan, TargetAttr target) {
   return std::min(most, (target.getShared() - overheadBytes - exchange) / plan.stageBytes());
 }
 
-void WarpgroupPlan::fitRows(const ContractDims &dims, const WarpgroupOperands &operands) {
+void WarpgroupPlan::fit(const ContractDims &dims, const WarpgroupOperands &operands) {
+  blockK = dims.elementsOf(lineBytes);
   auto rows = dims.m.constant();
   if (inTensorMemory || !rows || !operands.lhs.view || operands.lhs.alongRows)
     return;
@@ -74,8 +75,8 @@ static std::optional<WarpgroupOperand> findOperand(kernel::FuncOp func, kernel::
     bool alongRows = view->alongRows;
     return WarpgroupOperand{alongRows, std::move(view)};
   }
-  // An operand with loops of its own takes threads that have nothing else to do.
-  if (!isWide(func, dims, side) ||
+  // Threads have no registers of floats of eight bits. An operand with loops of its own takes threads that have nothing else to do.
+  if (dims.areFloat8() || !isWide(func, dims, side) ||
       llvm::any_of(region.front(), [](Operation &op) { return op.getNumRegions() > 0; }))
     return std::nullopt;
   return WarpgroupOperand{dims.isAlongRows(side), std::nullopt};
@@ -88,15 +89,18 @@ static const char *whyNotWarpgroups(kernel::FuncOp func, kernel::ContractOp op,
     return "a buffer may begin where vectors do not";
   if (op.getPanel())
     return "its right operand is packed for vectors";
-  if (!dims.sumType.isF32() || !(dims.operandType.isF16() || dims.operandType.isBF16()))
-    return "it is no product of f16 or bf16 with sums of f32";
+  bool areFloats = dims.operandType.isF16() || dims.operandType.isBF16() || dims.areFloat8();
+  if (!(areFloats && dims.sumType.isF32()) && !(dims.areBytes() && dims.sumType.isInteger(32)))
+    return "it is no product of f16, bf16 or f8 with sums of f32, nor of bytes with sums of i32";
+  if (dims.elementsOf(lineBytes) == lineBytes && (dims.lhsAlongM || dims.rhsAlongN))
+    return "the steps of its bytes do not lie side by side";
   if (isDot(dims) || codegen::estimate(dims.m) < minRows ||
       codegen::estimate(dims.n) < minColumns || codegen::estimate(dims.k) < minSteps)
     return "it has too few rows, columns or steps";
   if (waitsForSmallIntegers(func, dims))
     return "it waits for small integers, which other kernels copy further ahead";
   if (op.getPart() &&
-      !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, WarpgroupPlan::blockK))
+      !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, dims.elementsOf(lineBytes)))
     return "its parts are not whole blocks of steps";
   return nullptr;
 }
@@ -118,18 +122,22 @@ std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func
     return std::nullopt;
   }
   bool areOpen = !dims.m.isConstant() || !dims.n.isConstant();
-  return WarpgroupOperands{std::move(*lhs), std::move(*rhs), areOpen, readsElements(op)};
+  return WarpgroupOperands{std::move(*lhs), std::move(*rhs), areOpen, readsElements(op),
+                           dims.areFloat8()};
 }
 
-/// The columns of a tile: there are no registers for finding windows among unknown numbers beside
-/// more sums.
-static int64_t findMostColumns(const WarpgroupOperands &operands) {
+/// The columns of a tile: there are no registers for more sums beside those of a step, or beside
+/// finding windows among unknown numbers.
+static int64_t findMostColumns(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
+  if (plan.addsSteps(operands))
+    return 128;
   return operands.haveThreads() && operands.areOpen ? 192 : 256;
 }
 
 /// Columns that a tile has a multiple of.
-static int64_t findColumnStep(const WarpgroupOperands &operands) {
-  return operands.rhs.alongRows ? lineBytes / 2 : 8;
+static int64_t findColumnStep(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
+  // The instructions take 8 more of two bytes, 16 of one.
+  return operands.rhs.alongRows ? plan.blockK : plan.blockK / 8;
 }
 
 /// The tiles that blocks of a cluster share come in boxes that can be shared out.
@@ -143,16 +151,17 @@ static bool isShareable(const WarpgroupPlan &plan, const WarpgroupOperands &oper
 }
 
 static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
-  return plan.blockN <= findMostColumns(operands) && plan.blockN % findColumnStep(operands) == 0 &&
-         isShareable(plan, operands);
+  return plan.blockN <= findMostColumns(plan, operands) &&
+         plan.blockN % findColumnStep(plan, operands) == 0 && isShareable(plan, operands);
 }
 
 LogicalResult cuda::verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
                                const WarpgroupOperands &operands) {
-  if (plan.blockN > findMostColumns(operands) || plan.blockN % findColumnStep(operands))
+  if (plan.blockN > findMostColumns(plan, operands) || plan.blockN % findColumnStep(plan, operands))
     return func.emitError("tiles of n = ")
-           << plan.blockN << " columns, which have to be a multiple of " << findColumnStep(operands)
-           << " up to " << findMostColumns(operands) << " for these operands";
+           << plan.blockN << " columns, which have to be a multiple of "
+           << findColumnStep(plan, operands) << " up to " << findMostColumns(plan, operands)
+           << " for these operands";
   if (!isShareable(plan, operands))
     return func.emitError("a cluster = ")
            << plan.cluster << ", whose blocks share an operand that does not come in boxes which "
@@ -166,13 +175,19 @@ LogicalResult cuda::verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
 
 /// Cycles in which a warpgroup brings its part of an operand.
 static int64_t estimateThreads(kernel::ContractOp op, Side side, int64_t rows, TargetAttr target) {
-  int64_t elements = vectorBytes / 2,
-          chunks = rows * WarpgroupPlan::blockK / warpgroupSize / elements;
+  int64_t elements = ContractDims(op).elementsOf(vectorBytes),
+          chunks = rows * lineBytes / warpgroupSize / vectorBytes;
   Region &region = getRegion(op, side);
   if (findCopySource(region, sym::Expr::dim(op.getExtents().size() - 1), elements))
     return chunks * target.getCopyCost();
   int64_t instructions = llvm::range_size(region.front());
   return target.getLoadLatency() + chunks * elements * instructions;
+}
+
+/// Products of two bytes that take as long as those of a tile's step: bytes are multiplied twice as
+/// fast.
+static int64_t countProducts(const WarpgroupPlan &plan) {
+  return plan.blockM() * plan.blockN * lineBytes / 2;
 }
 
 /// Latencies of memory after which a place that has been let go of is full again: half of the 2.2 us
@@ -189,7 +204,7 @@ static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
   ContractDims dims(op);
   int64_t multiprocessors = target.getMultiprocessors();
   int64_t cacheBytesPerCycle = target.getCacheRate() * multiprocessors;
-  int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / target.getProducts();
+  int64_t multiply = countProducts(plan) / target.getProducts();
   // A warpgroup waits for operands, asks for products and lets go of a place, whatever their size.
   int64_t ask = plan.cluster.count() > 1 ? clusterStep : 2 * target.getProductLatency();
   // Rows outside of the product are not read.
@@ -234,7 +249,8 @@ static int64_t estimateMemory(const ContractDims &dims, const WarpgroupOperands 
   if (operands.rhs.view)
     elements = elements + dims.n * dims.k;
   int64_t resultBytes = dims.numParts.isConstant(1) ? 2 : 4;
-  sym::Expr bytes = 2 * elements + resultBytes * dims.numParts * dims.m * dims.n;
+  int64_t elementBytes = vectorBytes / dims.elementsOf(vectorBytes);
+  sym::Expr bytes = elementBytes * elements + resultBytes * dims.numParts * dims.m * dims.n;
   int64_t cycles = codegen::estimate(dims.numBatch * bytes) / target.getMemoryRate();
   // Three quarters of the multiprocessors are taken to keep memory busy.
   int64_t enough = target.getMultiprocessors() * 3 / 4;
@@ -278,9 +294,8 @@ static Estimate estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const
 }
 
 static SharingCost estimateSharing(const WarpgroupPlan &plan, TargetAttr target) {
-  int64_t step =
-      std::max(plan.blockM() * plan.blockN * WarpgroupPlan::blockK / target.getProducts(),
-               plan.copiedBytes() / target.getCacheRate());
+  int64_t step = std::max(countProducts(plan) / target.getProducts(),
+                          plan.copiedBytes() / target.getCacheRate());
   int64_t move = plan.partialBytes() / target.getCopyRate();
   return {static_cast<int64_t>(llvm::divideCeil(move + target.getShareLatency(), step)),
           static_cast<int64_t>(llvm::divideCeil(move + target.getLoadLatency(), step))};
@@ -324,7 +339,7 @@ static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func, const Warpgroup
     for (TileShape cluster : clusters) {
       plan.cluster = cluster;
       plan.leftRows = plan.blockM();
-      plan.fitRows(dims, operands);
+      plan.fit(dims, operands);
       if (!isValid(plan, operands))
         continue;
       plan.sharing = estimateSharing(plan, target);
@@ -361,7 +376,7 @@ static FailureOr<KernelPlan> planWith(kernel::FuncOp func, const WarpgroupOperan
     best = listPlans(func, operands, tiles, clusters).front();
   WarpgroupPlan plan = given ? WarpgroupPlan(given) : best->plan;
   if (given) {
-    plan.fitRows(dims, operands);
+    plan.fit(dims, operands);
     if (failed(verifyPlan(func, plan, operands)))
       return failure();
   }

@@ -23,6 +23,7 @@ struct WarpgroupOperands {
   bool areOpen;
   /// The epilogue reads an element beside each sum.
   bool readResidual;
+  bool areFloat8;
   bool haveBoxes() const { return lhs.view || rhs.view; }
   bool haveThreads() const { return !lhs.view || !rhs.view; }
 };
@@ -54,10 +55,12 @@ struct WarpgroupPlan {
   /// Rows of the left operand that a place has room for. Tensor cores read a tile's rows; what is
   /// behind these gives sums that nobody writes.
   int64_t leftRows;
-  /// Leaves out the rows behind the last one, for as many as a run is known to have.
-  void fitRows(const ContractDims &dims, const WarpgroupOperands &operands);
+  /// Steps of a place: a line of them. Two bytes each, unless `fit` has seen others.
+  int64_t blockK = lineBytes / 2;
+  /// The plan for these dims: steps by their bytes, and without the rows behind the last one, for as
+  /// many as a run is known to have.
+  void fit(const ContractDims &dims, const WarpgroupOperands &operands);
 
-  static constexpr int64_t blockK = lineBytes / 2; // of two bytes
   static constexpr int64_t consumers = WgmmaScheduleAttr::consumers;
   /// Warpgroups that have a tile together.
   constexpr int64_t sharers() const { return inTurns ? 1 : consumers; }
@@ -68,6 +71,12 @@ struct WarpgroupPlan {
   /// Those that come in boxes.
   int64_t boxBytes(const WarpgroupOperands &operands) const {
     return ((operands.lhs.view ? leftRows : 0) + (operands.rhs.view ? blockN : 0)) * lineBytes;
+  }
+  /// Hopper's tensor cores add floats of eight bits with about 14 bits, which is less than f32 has:
+  /// their sums of a step are added to those of the tile elsewhere, as DeepSeek-V3 does (arXiv
+  /// 2412.19437, 3.3.2).
+  bool addsSteps(const WarpgroupOperands &operands) const {
+    return operands.areFloat8 && !inTensorMemory;
   }
   /// The part of those that a block copies itself.
   int64_t copiedBytes() const { return (leftRows / cluster.n + blockN / cluster.m) * lineBytes; }
@@ -84,8 +93,9 @@ struct WarpgroupPlan {
   }
 };
 
-/// Nullopt: this product is not one of bf16 or f16 summed in f32 out of neighbours that come 16
-/// bytes at a time, or too small; `reason` says which, of a product.
+/// Nullopt: this product is not one of bf16, f16 or floats of eight bits summed in f32, or of signed
+/// bytes summed in i32, out of neighbours that come 16 bytes at a time, or too small; `reason` says
+/// which, of a product.
 std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func, const char *&reason);
 inline std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func) {
   const char *reason = nullptr;

@@ -2,6 +2,7 @@
 #include "CUDA/Hopper/WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -66,11 +67,12 @@ MatrixDescriptor::MatrixDescriptor(DeviceFrame &frame, Value memory, bool alongR
   first = arith::TruncIOp::create(b, loc, b.getI32Type(), low);
 }
 
-Value MatrixDescriptor::at(Value offset, int64_t k) const {
+Value MatrixDescriptor::at(Value offset, int64_t number) const {
   OpBuilder &b = frame.builder;
   // Steps are lines, or neighbours in a line, which goes on in the next box.
-  constexpr int64_t lineSteps = lineBytes / 2;
-  int64_t bytes = alongRows ? k * lineBytes : k / lineSteps * boxBytes + k % lineSteps * 2;
+  constexpr int64_t ofLine = lineBytes / wgmmaStepBytes;
+  int64_t bytes = alongRows ? number * wgmmaK * lineBytes
+                            : number / ofLine * boxBytes + number % ofLine * wgmmaStepBytes;
   // Addresses are of 14 bits: half of the descriptor stays what it is.
   Type i32 = b.getI32Type();
   Value low = arith::AddIOp::create(b, frame.loc, first,
@@ -84,23 +86,34 @@ Value MatrixDescriptor::at(Value offset, int64_t k) const {
 
 WarpgroupProduct::WarpgroupProduct(DeviceFrame &frame, Type operandType, int64_t columns)
     : b(frame.builder), loc(frame.loc), operandType(operandType), columns(columns),
+      sumType(operandType.isInteger(8) ? Type(b.getI32Type()) : b.getF32Type()),
       type(LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                            SmallVector<Type>(columns / 2, b.getF32Type()))) {}
+                                            SmallVector<Type>(columns / 2, sumType))) {}
+
+static NVVM::WGMMATypes getElement(Type type) {
+  return llvm::TypeSwitch<Type, NVVM::WGMMATypes>(type)
+      .Case([](Float16Type) { return NVVM::WGMMATypes::f16; })
+      .Case([](BFloat16Type) { return NVVM::WGMMATypes::bf16; })
+      .Case([](Float8E4M3FNType) { return NVVM::WGMMATypes::e4m3; })
+      .Case([](Float8E5M2Type) { return NVVM::WGMMATypes::e5m2; })
+      .Case([](IntegerType) { return NVVM::WGMMATypes::s8; });
+}
 
 Value WarpgroupProduct::multiply(Value sums, const MatrixDescriptor &left, Value leftOffset,
                                  const MatrixDescriptor &right, Value rightOffset, int64_t steps) {
-  auto element = operandType.isF16() ? NVVM::WGMMATypes::f16 : NVVM::WGMMATypes::bf16;
-  auto shape = NVVM::MMAShapeAttr::get(b.getContext(), wgmmaM, columns, wgmmaK);
+  NVVM::WGMMATypes element = getElement(operandType);
+  int64_t stepsOfOne = wgmmaStepBytes * 8 / operandType.getIntOrFloatBitWidth();
+  auto shape = NVVM::MMAShapeAttr::get(b.getContext(), wgmmaM, columns, stepsOfOne);
   // Registers that are set to zero would have to be waited for.
   bool adds = sums != nullptr;
   if (!adds)
     sums = LLVM::UndefOp::create(b, loc, type);
   NVVM::WgmmaFenceAlignedOp::create(b, loc);
-  for (int64_t k = 0; k < steps; k += wgmmaK)
+  for (int64_t i = 0; i < steps / stepsOfOne; ++i)
     sums = NVVM::WgmmaMmaAsyncOp::create(
-        b, loc, type, sums, left.at(leftOffset, k), right.at(rightOffset, k), shape, element,
-        element, NVVM::WGMMATypes::f32,
-        k || adds ? NVVM::WGMMAScaleOut::one : NVVM::WGMMAScaleOut::zero, NVVM::WGMMAScaleIn::one,
+        b, loc, type, sums, left.at(leftOffset, i), right.at(rightOffset, i), shape, element,
+        element, sumType.isF32() ? NVVM::WGMMATypes::f32 : NVVM::WGMMATypes::s32,
+        i || adds ? NVVM::WGMMAScaleOut::one : NVVM::WGMMAScaleOut::zero, NVVM::WGMMAScaleIn::one,
         NVVM::WGMMAScaleIn::one, left.isTurned() ? NVVM::MMALayout::col : NVVM::MMALayout::row,
         right.isTurned() ? NVVM::MMALayout::row : NVVM::MMALayout::col, NVVM::MMAIntOverflowAttr());
   NVVM::WgmmaGroupSyncAlignedOp::create(b, loc);
@@ -119,9 +132,10 @@ static std::string listOperands(int64_t first, int64_t count) {
 /// constraint for each of.
 static LLVM::InlineAsmOp emitInPlace(OpBuilder &b, Location loc, Type type, ValueRange places,
                                      ValueRange inputs, StringRef kinds, StringRef text) {
+  StringRef kind = places.front().getType().isF32() ? "=f" : "=r";
   std::string constraints;
   for (size_t i = 0; i < places.size(); ++i)
-    constraints += i ? ",=f" : "=f";
+    constraints += (i ? "," : "") + kind.str();
   for (size_t i = 0; i < places.size(); ++i)
     constraints += "," + std::to_string(i);
   constraints += kinds;
@@ -163,7 +177,7 @@ Value WarpgroupProduct::multiply(Value sums, ValueRange left, const MatrixDescri
   NVVM::WgmmaFenceAlignedOp::create(b, loc);
   for (size_t i = 0; i < left.size(); i += 4) {
     SmallVector<Value> inputs(left.slice(i, 4));
-    inputs.push_back(right.at(rightOffset, static_cast<int64_t>(i) / 4 * wgmmaK));
+    inputs.push_back(right.at(rightOffset, static_cast<int64_t>(i) / 4));
     auto product = emitInPlace(b, loc, type, unpack(sums), inputs, ",r,r,r,r,l", text);
     product->setAttr(registerProductAttrName, what);
     sums = product.getResult(0);

@@ -6,8 +6,10 @@
 
 namespace kiln::cuda {
 
-/// Threads that multiply together, and the rows and steps of what they multiply.
-constexpr int64_t warpgroupSize = 128, wgmmaM = 64, wgmmaK = 16;
+/// Threads that multiply together, and the rows of what they multiply. Its steps are 32 bytes of a
+/// row: 16 of two bytes.
+constexpr int64_t warpgroupSize = 128, wgmmaM = 64, wgmmaStepBytes = 32,
+                  wgmmaK = wgmmaStepBytes / 2;
 /// The rows of Blackwell's tensor memory.
 constexpr int64_t tensorRows = 128;
 
@@ -17,7 +19,7 @@ mlir::Value emitIsZero(DeviceFrame &frame, mlir::Value value);
 /// `threads`. That all threads of a warp have the same number ptxas sees from where they get it,
 /// which is the first of them: what is computed of it takes registers that a warp has in common.
 sym::Expr emitWarpgroupNumber(DeviceFrame &frame, int64_t count, int64_t threads = warpgroupSize);
-/// These values of f32, computed here, between the accesses of memory before and after.
+/// These values of f32 or i32, computed here, between the accesses of memory before and after.
 llvm::SmallVector<mlir::Value> emitInOrder(DeviceFrame &frame, mlir::ValueRange values);
 
 /// Emits the work of the first warpgroup of a block, or its first thread alone (`oneCopies`), and
@@ -27,8 +29,8 @@ void emitWarpgroupRoles(DeviceFrame &frame, sym::Expr group, sym::Expr inGroup, 
                         std::optional<WarpgroupRegisters> registers,
                         llvm::function_ref<void()> copy, llvm::function_ref<void()> multiply);
 
-/// The matrix descriptor of wgmma and tcgen05.mma for an operand of two bytes in shared memory, as tensor maps
-/// bring it: in boxes of lines of `lineBytes`.
+/// The matrix descriptor of wgmma and tcgen05.mma for an operand in shared memory, as tensor maps
+/// bring it: in boxes of lines of `lineBytes`. Steps are counted in bytes of a row, or in lines.
 class MatrixDescriptor {
 public:
   /// A chunk of 16 bytes is the unit of addresses.
@@ -42,8 +44,9 @@ public:
   MatrixDescriptor(DeviceFrame &frame, mlir::Value memory, bool alongRows, int64_t boxBytes,
                    uint64_t version = 0);
 
-  /// The descriptor of step `k`, `offset` units further.
-  mlir::Value at(mlir::Value offset, int64_t k) const;
+  /// The descriptor of the instruction with this number, each of `wgmmaStepBytes` of a row (as many
+  /// lines as these are steps of two bytes), `offset` units further.
+  mlir::Value at(mlir::Value offset, int64_t number) const;
   /// The tensor cores find rows of a step side by side.
   bool isTurned() const { return alongRows; }
 
@@ -55,7 +58,7 @@ private:
   mlir::Value first; // of the lower 32 bits
 };
 
-/// Products of 64 rows by `columns` columns, summed in f32. The sums are one value (an LLVM struct)
+/// Products of 64 rows by `columns` columns, summed in f32 or, of bytes, in i32. The sums are one value (an LLVM struct)
 /// while products are under way. Lane 4*g + t of warp w has of them, of rows 16*w + g and 8 rows
 /// further, the columns 8*j + 2*t and the one behind it: numbers 4*j and 4*j + 1, 4*j + 2 and
 /// 4*j + 3.
@@ -64,7 +67,7 @@ public:
   WarpgroupProduct(DeviceFrame &frame, mlir::Type operandType, int64_t columns);
 
   mlir::Type sumsType() const { return type; }
-  /// The product over steps 0 to `steps` - 1 of what lies `leftOffset` and `rightOffset` units
+  /// The product over the first `steps` steps of what lies `leftOffset` and `rightOffset` units
   /// behind the descriptors', under way as a group of its own. Null `sums`: it is not added to
   /// anything.
   mlir::Value multiply(mlir::Value sums, const MatrixDescriptor &left, mlir::Value leftOffset,
@@ -88,6 +91,7 @@ private:
   mlir::Location loc;
   mlir::Type operandType;
   int64_t columns;
+  mlir::Type sumType;
   mlir::LLVM::LLVMStructType type;
 };
 

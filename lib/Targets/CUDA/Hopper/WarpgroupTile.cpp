@@ -11,11 +11,11 @@ static int64_t sumNumber(int64_t j, int64_t below) { return 4 * j + 2 * below; }
 
 void WarpgroupTile::makeExchange() {
   Type type = cast<RankedTensorType>(op.getType()).getElementType();
-  if (!type.isF32() && !type.isF16() && !type.isBF16())
+  if (!type.isF32() && !type.isF16() && !type.isBF16() && !type.isInteger(32))
     return;
   run = vectorBytes / (type.getIntOrFloatBitWidth() / 8);
   onRuns = readsElements(op);
-  Type exchanged = onRuns ? Type(b.getF32Type()) : type;
+  Type exchanged = onRuns ? dims.sumType : type;
   if (!hasRuns(run) || !RowExchange::isValid(exchanged, plan.blockN))
     return;
   exchange.emplace(frame, exchanged, plan.blockN, run, WarpgroupPlan::consumers * warps);

@@ -401,32 +401,32 @@ EXPORT void kiln_emulator_wgmma_wait(int32_t left) {
     thread->is_fenced = 0;
 }
 
-static void multiply(struct product product, float *sums, int32_t is_half, int32_t site) {
+static void multiply(struct product product, float *sums, int32_t operand, int32_t site) {
   struct thread *thread = self();
   if (!thread->is_fenced) {
     fail("multiplies without wgmma.fence");
     stop();
   }
   thread->product = product;
-  thread->operand = is_half ? F16 : BF16;
+  thread->operand = (enum operand)operand;
   thread->registers = sums;
   thread->has_open_group = 1;
   wait_at(AT_WGMMA, site);
 }
 
 EXPORT void kiln_emulator_wgmma(int64_t left, int64_t right, float *sums, int32_t columns,
-                                int32_t adds, int32_t is_half, int32_t left_is_turned,
+                                int32_t adds, int32_t operand, int32_t left_is_turned,
                                 int32_t right_is_turned, int32_t site) {
   multiply((struct product){(uint64_t)left, (uint64_t)right, columns, adds, left_is_turned,
                             right_is_turned, 0},
-           sums, is_half, site);
+           sums, operand, site);
 }
 
 EXPORT void kiln_emulator_wgmma_registers(const uint32_t *left, int64_t right, float *sums,
-                                          int32_t columns, int32_t is_half, int32_t is_turned,
+                                          int32_t columns, int32_t operand, int32_t is_turned,
                                           int32_t site) {
   self()->left = left;
-  multiply((struct product){0, (uint64_t)right, columns, 1, 0, is_turned, 1}, sums, is_half, site);
+  multiply((struct product){0, (uint64_t)right, columns, 1, 0, is_turned, 1}, sums, operand, site);
 }
 
 /* Four registers of a thread: rows g and 8 further, two steps each, then the same 8 steps on. */
@@ -533,21 +533,26 @@ struct extent find_operand(uint64_t descriptor, int is_turned, unsigned rows, un
   return (struct extent){begin, bytes};
 }
 
+unsigned count_steps(enum operand operand) { return operand >= S8 ? 32 : 16; }
+
 void load_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
                   float *values) {
   uintptr_t begin = (uintptr_t)machine.block->shared + ((descriptor & 0x3fff) << 4);
   size_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
+  unsigned steps = count_steps(operand);
   for (unsigned row = 0; row < rows; ++row)
-    for (unsigned k = 0; k < 16; ++k) {
+    for (unsigned k = 0; k < steps; ++k) {
       size_t offset = is_turned ? row / 64 * leading + k / 8 * stride + k % 8 * LINE + row % 64 * 2
-                                : row / 8 * stride + row % 8 * LINE + k * 2;
-      uint16_t bits;
-      memcpy(&bits, (const void *)swizzle(begin + offset), sizeof bits);
-      values[row * 16 + k] = widen(bits, operand);
+                                : row / 8 * stride + row % 8 * LINE + k * 32 / steps;
+      const void *from = (const void *)swizzle(begin + offset);
+      uint16_t bits = *(const uint8_t *)from;
+      if (steps == 16)
+        memcpy(&bits, from, sizeof bits);
+      values[row * steps + k] = widen(bits, operand);
     }
 }
 
-/* Reads an operand of `rows` rows and 16 steps as its descriptor says. */
+/* Reads an operand of `rows` rows and the steps of one instruction as its descriptor says. */
 static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
                          float *values) {
   struct extent extent = find_operand(descriptor, is_turned, rows, 0);
@@ -562,12 +567,35 @@ static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum
   load_operand(descriptor, is_turned, rows, operand, values);
 }
 
-/* m64nNk16, with the places that the PTX ISA gives the sums. */
+/* What a row and the one 8 behind it add to sums: in a step each of these takes its own of `columns`. */
+static void add_floats(float *sums, const float *row, const float *other,
+                       const float (*columns)[MAX_SUMS], unsigned steps, unsigned num_sums) {
+  for (unsigned k = 0; k < steps; ++k)
+    for (unsigned i = 0; i < num_sums; i += 4) {
+      const float *column = &columns[k][i];
+      sums[i] += row[k] * column[0];
+      sums[i + 1] += row[k] * column[1];
+      sums[i + 2] += other[k] * column[2];
+      sums[i + 3] += other[k] * column[3];
+    }
+}
+
+/* The same of bytes, whose sums wrap around. */
+static void add_integers(float *sums, const float *row, const float *other,
+                         const float (*columns)[MAX_SUMS], unsigned steps, unsigned num_sums) {
+  uint32_t bits[MAX_SUMS];
+  memcpy(bits, sums, sizeof bits);
+  for (unsigned k = 0; k < steps; ++k)
+    for (unsigned i = 0; i < num_sums; ++i)
+      bits[i] += (uint32_t)(int32_t)((i & 2 ? other : row)[k] * columns[k][i]);
+  memcpy(sums, bits, sizeof bits);
+}
+
+/* m64nNk16, of bytes m64nNk32, with the places that the PTX ISA gives the sums. */
 int finish_warpgroup(struct thread *group) {
-  static float left[64 * 16], right[256 * 16];
-  static float
-      columns[4][16]
-             [128]; /* of a thread by its place among four: what each of its sums takes in a step */
+  static float left[64 * 32], right[256 * 32];
+  /* Of a thread by its place among four: what each of its sums takes in a step. */
+  static float columns[4][32][MAX_SUMS];
   for (unsigned i = 0; i < WARPGROUP; ++i)
     if (group[i].state != AT_WGMMA || group[i].site != group[0].site)
       return 0;
@@ -579,29 +607,28 @@ int finish_warpgroup(struct thread *group) {
       return 1;
     }
   const struct product *product = &group[0].product;
+  enum operand operand = group[0].operand;
+  unsigned steps = count_steps(operand);
+  if ((steps == 32 && (product->left_is_turned || product->right_is_turned)) ||
+      (operand == S8 && product->columns > 32 && product->columns % 16))
+    fail("multiplies bytes as wgmma does not: %d columns, or turned", product->columns);
   if (product->left_is_registers)
-    read_registers(group, group[0].operand, left);
+    read_registers(group, operand, left);
   else
-    read_operand(product->left, product->left_is_turned, 64, group[0].operand, left);
-  read_operand(product->right, product->right_is_turned, (unsigned)product->columns,
-               group[0].operand, right);
+    read_operand(product->left, product->left_is_turned, 64, operand, left);
+  read_operand(product->right, product->right_is_turned, (unsigned)product->columns, operand,
+               right);
   unsigned num_sums = (unsigned)product->columns / 2;
   for (unsigned place = 0; place < 4; ++place)
     for (unsigned i = 0; i < num_sums; ++i)
-      for (unsigned k = 0; k < 16; ++k)
-        columns[place][k][i] = right[(i / 4 * 8 + place * 2 + i % 2) * 16 + k];
+      for (unsigned k = 0; k < steps; ++k)
+        columns[place][k][i] = right[(i / 4 * 8 + place * 2 + i % 2) * steps + k];
   for (unsigned thread = 0; thread < WARPGROUP && !machine.failed; ++thread) {
-    const float *row = left + (thread / WARP * 16 + thread % WARP / 4) * 16, *other = row + 8 * 16;
+    const float *row = left + (thread / WARP * 16 + thread % WARP / 4) * steps;
     machine.current = (unsigned)(&group[thread] - machine.block->threads);
     struct sums *sums = begin_sums(&group[thread]);
-    for (unsigned k = 0; k < 16; ++k)
-      for (unsigned i = 0; i < num_sums; i += 4) {
-        const float *column = &columns[thread % 4][k][i];
-        sums->values[i] += row[k] * column[0];
-        sums->values[i + 1] += row[k] * column[1];
-        sums->values[i + 2] += other[k] * column[2];
-        sums->values[i + 3] += other[k] * column[3];
-      }
+    (operand == S8 ? add_integers : add_floats)(sums->values, row, row + 8 * steps,
+                                                columns[thread % 4], steps, num_sums);
     for (unsigned i = 0; i < num_sums; ++i) {
       uint32_t bits = mark(sums->number, i);
       memcpy(&group[thread].registers[i], &bits, sizeof bits);

@@ -341,8 +341,26 @@ static int finish_matrices(struct thread *warp) {
   return 1;
 }
 
+/* Four bits of exponent, three of mantissa, no infinities. */
+static float widen_e4m3(unsigned bits) {
+  unsigned exponent = bits >> 3 & 15, mantissa = bits & 7;
+  uint32_t wide = (exponent + 120) << 23 | mantissa << 20;
+  float value = (float)mantissa * 0x1p-9f;
+  if ((bits & 127) == 127)
+    wide = 0x7fc00000;
+  if (exponent)
+    memcpy(&value, &wide, sizeof value);
+  return bits & 128 ? -value : value;
+}
+
 float widen(uint16_t bits, enum operand operand) {
   float value;
+  if (operand == S8)
+    return (int8_t)bits;
+  if (operand == E4M3)
+    return widen_e4m3(bits);
+  if (operand == E5M2) /* the upper half of f16 */
+    return widen((uint16_t)(bits << 8), F16);
   if (operand == F16) {
     _Float16 half;
     memcpy(&half, &bits, sizeof half);

@@ -35,7 +35,7 @@ enum state {
   DONE
 };
 
-enum operand { BF16, F16, TF32, S8 }; /* of a matrix product */
+enum operand { BF16, F16, TF32, S8, E4M3, E5M2 }; /* of a matrix product */
 
 #define WARPGROUP 128
 #define MAX_SUMS 128    /* registers of a product */
@@ -235,6 +235,8 @@ void tell_mbarrier(unsigned number);
 /* The shared memory of an operand of `rows` rows and 16 steps, which is there, as its descriptor of
  * this version (0: Hopper's, 1: Blackwell's) says; and its elements. */
 struct extent find_operand(uint64_t descriptor, int is_turned, unsigned rows, unsigned version);
+/* Steps of an instruction of a warpgroup or into tensor memory. */
+unsigned count_steps(enum operand operand);
 void load_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
                   float *values);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MIN_COLUMNS 32
-#define STEPS 16 /* of a product */
+#define MOST_STEPS 32 /* of a product */
 
 static struct tensor_memory *memory(void) { return &machine.block->tensor_memory; }
 
@@ -112,20 +112,24 @@ static void add(struct tensor_order order) {
   memory()->orders[memory()->num_orders++] = order;
 }
 
-/* tcgen05.mma of kind::f16. */
+/* tcgen05.mma of kind::f16, f8f6f4 or i8: which `first` says, what elements of type 0 are. */
 EXPORT void kiln_emulator_tensor_product(int32_t sums, int64_t left, int64_t right,
-                                         int32_t description, int32_t adds) {
+                                         int32_t description, int32_t adds, int32_t first) {
+  unsigned type = (unsigned)description >> 7 & 7;
   struct tensor_order order = {.left_descriptor = (uint64_t)left,
                                .right_descriptor = (uint64_t)right,
                                .adds = adds,
                                .left_is_turned = description >> 15 & 1,
                                .right_is_turned = description >> 16 & 1,
-                               .operand = description >> 7 & 7 ? BF16 : F16,
+                               .operand = first == S8     ? S8
+                                          : first == E4M3 ? (type ? E5M2 : E4M3)
+                                                          : (type ? BF16 : F16),
                                .columns = (unsigned)(description >> 17 & 63) * 8};
-  unsigned type = (unsigned)description >> 7 & 7;
-  uint32_t expected = 1u << 4 | type << 7 | type << 10 | ((uint32_t)description & 3u << 15) |
+  /* Elements of one byte are not turned. */
+  uint32_t turned = count_steps(order.operand) == 32 ? 0 : (uint32_t)description & 3u << 15;
+  uint32_t expected = (order.operand == S8 ? 2u : 1u) << 4 | type << 7 | type << 10 | turned |
                       order.columns / 8 << 17 | TENSOR_ROWS / 16 << 24;
-  if ((uint32_t)description != expected || type > 1)
+  if ((uint32_t)description != expected || type > 1 || (order.operand == S8 && !type))
     fail("multiplies as the emulator does not know: %#x", (unsigned)description);
   if (order.columns < 16 || order.columns > 256 || order.columns % 16)
     fail("multiplies by %u columns", order.columns);
@@ -148,22 +152,37 @@ EXPORT void kiln_emulator_tensor_commit(void *barrier) {
                             .mbarrier = find_mbarrier(machine.block, (uintptr_t)barrier)});
 }
 
+/* Sums of products of bytes are i32 that wrap around. */
+static void add_integers(float *sums, const float *row, const float (*steps)[256],
+                         unsigned num_steps, unsigned columns) {
+  uint32_t bits[256];
+  memcpy(bits, sums, columns * sizeof *bits);
+  for (unsigned k = 0; k < num_steps; ++k)
+    for (unsigned column = 0; column < columns; ++column)
+      bits[column] += (uint32_t)(int32_t)(row[k] * steps[k][column]);
+  memcpy(sums, bits, columns * sizeof *bits);
+}
+
 static void multiply(const struct tensor_order *order) {
-  static float left[TENSOR_ROWS * STEPS], right[256 * STEPS];
+  static float left[TENSOR_ROWS * MOST_STEPS], right[256 * MOST_STEPS];
+  unsigned num_steps = count_steps(order->operand);
   load_operand(order->left_descriptor, order->left_is_turned, TENSOR_ROWS, order->operand, left);
   load_operand(order->right_descriptor, order->right_is_turned, order->columns, order->operand,
                right);
-  static float steps[STEPS][256]; /* of `right` */
+  static float steps[MOST_STEPS][256]; /* of `right` */
   for (unsigned column = 0; column < order->columns; ++column)
-    for (unsigned k = 0; k < STEPS; ++k)
-      steps[k][column] = right[column * STEPS + k];
+    for (unsigned k = 0; k < num_steps; ++k)
+      steps[k][column] = right[column * num_steps + k];
   for (unsigned row = 0; row < TENSOR_ROWS; ++row) {
     float *sums = &memory()->sums[row][order->column];
     if (!order->adds)
       memset(sums, 0, order->columns * sizeof *sums);
-    for (unsigned k = 0; k < STEPS; ++k)
+    const float *row_steps = left + row * num_steps;
+    if (order->operand == S8)
+      add_integers(sums, row_steps, steps, num_steps, order->columns);
+    for (unsigned k = 0; k < num_steps && order->operand != S8; ++k)
       for (unsigned column = 0; column < order->columns; ++column)
-        sums[column] += left[row * STEPS + k] * steps[k][column];
+        sums[column] += row_steps[k] * steps[k][column];
   }
 }
 
