@@ -117,6 +117,11 @@ private:
       inner.bind(body, position);
     MutableArrayRef<Value> mine = MutableArrayRef(all).slice(copy * count, count);
     Accumulators next = body.accumulate(group, mine);
+    for (kernel::ReduceOp reduce : group)
+      for (auto [result, row] : body.keptElements.lookup(reduce)) {
+        Value element = reduce.getBody().front().getTerminator()->getOperand(result);
+        body.store(row, element.getType(), position, body.values.lookup(element));
+      }
     for (auto [old, value] : llvm::zip(mine, next))
       old = laneMask ? arith::SelectOp::create(frame.builder, frame.loc, laneMask, value, old)
                      : value;

@@ -127,6 +127,12 @@ public:
   /// that share a loop have the fewest lanes and copies of them.
   void setReductionShape(kernel::ReduceOp reduce, ReductionShape shape) { shapes[reduce] = shape; }
 
+  /// Elements that `reduce` computes, a reduction of one dim that is the same for all lanes, are stored from
+  /// `base` on: those that its body yields as number `result`.
+  void keepElements(kernel::ReduceOp reduce, unsigned result, mlir::Value base) {
+    keptElements[reduce].push_back({result, base});
+  }
+
   /// From here on reductions are shared by the threads of `team`, all of which come here; null:
   /// each thread computes its own. Where a thread has few steps of a reduction, what it has read in
   /// them is not read again for the rest of the block that is being written.
@@ -227,6 +233,8 @@ private:
   llvm::DenseMap<unsigned, sym::Expr> dims;
   llvm::DenseMap<mlir::Operation *, Needs> needsCache;
   llvm::DenseMap<mlir::Operation *, ReductionShape> shapes;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<std::pair<unsigned, mlir::Value>, 1>>
+      keptElements;
   llvm::DenseSet<std::pair<mlir::Operation *, unsigned>> certain;
   /// Selects by a read's mask whose other value the read has given already.
   llvm::SmallPtrSet<mlir::Operation *, 4> absorbed;

@@ -57,7 +57,7 @@ static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, in
 LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               ArrayRef<int64_t> vector, int64_t lanes, int64_t rows,
                               int64_t columns, int64_t steps, ArrayRef<int64_t> reduceLanes,
-                              ArrayRef<int64_t> reduceCopies, ArrayRef<int64_t> turn) {
+                              ArrayRef<int64_t> reduceCopies, ArrayRef<int64_t> turn, bool keep) {
   for (ArrayRef<int64_t> dims : {vector, turn})
     for (auto [i, dim] : llvm::enumerate(dims)) // C1
       if (dim < 0 || dim != dims.front() + static_cast<int64_t>(i))
@@ -88,6 +88,8 @@ LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       (lanes < 2 || lanes > mostTurned || steps != 1 || !reduceLanes.empty())) // C8
     return emitError() << "what is turned has 2 to " << mostTurned
                        << " lanes, one step and no reduction";
+  if (keep && (vector.empty() || columns != 0 || reduceLanes.empty())) // C9
+    return emitError() << "rows are kept of a loop in vectors whose reductions are of all columns";
   return success();
 }
 

@@ -45,6 +45,11 @@
 
 // -----
 
+// expected-error@+1 {{rows are kept of a loop in vectors whose reductions are of all columns}}
+#map_c9 = #cpu.map<vector = [1], lanes = 8, keep = true>
+
+// -----
+
 // expected-error@+1 {{what is turned has 2 to 64 lanes, one step and no reduction}}
 #map_c8_lanes = #cpu.map<vector = [1], lanes = 128, turn = [0]>
 

@@ -113,12 +113,14 @@ def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
     - `reduce_lanes`, `reduce_copies`: for each `kernel.reduce` directly in the body that does not depend on the
       loop in vectors, elements that are computed together, and accumulators of each of them. Reductions that
       share a loop have the fewest of both, and none more than it has elements.
+    - `keep`: what such a reduction has computed of each element, and the body computes again (the exponentials
+      of a softmax), is kept in the task's scratch memory until the row's elements are computed.
 
     Constraints. (C1) `vector` and `turn` have adjacent dims in order. (C2) There is a row. (C3) `lanes` is a power of
     two up to 256. (C4) `columns` is a multiple of `lanes`. (C5) There is a step. (C6) Without `vector` there
     is one lane, one step, and no `columns`. (C7) There are as many `reduce_copies` as `reduce_lanes`, and
     each is a power of two, up to 16 and up to 256. (C8) With `turn` there are 2 to 64 lanes, one step and no
-    reduction.
+    reduction. (C9) With `keep` there are `vector`, a reduction, and no `columns`.
   }];
   let parameters = (ins OptionalArrayRefParameter<"int64_t">:$vector,
                         DefaultValuedParameter<"int64_t", "1">:$lanes,
@@ -127,10 +129,11 @@ def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
                         DefaultValuedParameter<"int64_t", "1">:$steps,
                         OptionalArrayRefParameter<"int64_t">:$reduce_lanes,
                         OptionalArrayRefParameter<"int64_t">:$reduce_copies,
-                        OptionalArrayRefParameter<"int64_t">:$turn);
+                        OptionalArrayRefParameter<"int64_t">:$turn,
+                        DefaultValuedParameter<"bool", "false">:$keep);
   let assemblyFormat = [{
     `<` struct(custom<Sizes>($vector), $lanes, $rows, $columns, $steps, custom<Sizes>($reduce_lanes),
-               custom<Sizes>($reduce_copies), custom<Sizes>($turn)) `>`
+               custom<Sizes>($reduce_copies), custom<Sizes>($turn), $keep) `>`
   }];
 }
 

@@ -20,6 +20,8 @@ public:
   void emit() {
     for (const PlannedReduction &reduction : plan.reductions)
       body.setReductionShape(reduction.op, reduction.shape);
+    for (const KeptElements &elements : plan.kept)
+      body.keepElements(elements.reduce, elements.result, keptRow(elements));
     // Known from the start, whatever loop they are part of.
     for (auto [i, extent] : llvm::enumerate(domain))
       if (extent.isConstant(1))
@@ -224,7 +226,11 @@ private:
   void emitVector(sym::Expr base, Value mask) {
     if (!stepLoop) {
       BodyEmitter::Scope scope(body);
-      bind(*plan.columns, base + body.setLanes(plan.lanes, mask));
+      sym::Expr column = base + body.setLanes(plan.lanes, mask);
+      bind(*plan.columns, column);
+      for (const KeptElements &elements : plan.kept)
+        body.setValue(elements.value,
+                      body.load(keptRow(elements), elements.value.getType(), column));
       return storeElements(body.emitYield());
     }
     // No store between the steps' reads: equal ones become one.
@@ -241,6 +247,10 @@ private:
       bind(*plan.columns, base + body.setLanes(plan.lanes, mask));
       storeElements(elements);
     }
+  }
+
+  Value keptRow(const KeptElements &elements) {
+    return frame.gep(frame.scratch, frame.builder.getI8Type(), frame.constant(elements.offset));
   }
 
   void storeElements(ArrayRef<Value> values) {

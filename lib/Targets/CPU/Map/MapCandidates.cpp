@@ -15,11 +15,12 @@ struct Parameters {
   explicit Parameters(MapAttr from)
       : vector(from.getVector()), lanes(from.getLanes()), rows(from.getRows()),
         columns(from.getColumns()), steps(from.getSteps()), reduceLanes(from.getReduceLanes()),
-        reduceCopies(from.getReduceCopies()), turn(from.getTurn()) {}
+        reduceCopies(from.getReduceCopies()), turn(from.getTurn()), keep(from.getKeep()) {}
 
   SmallVector<int64_t> vector;
   int64_t lanes, rows, columns, steps;
   SmallVector<int64_t> reduceLanes, reduceCopies, turn;
+  bool keep;
 };
 
 class MapCandidates {
@@ -32,6 +33,9 @@ public:
     addLanes();
     addReductions();
     addSteps();
+    Parameters again(base);
+    again.keep = false;
+    add(again);
     // Which loop is in vectors decides all the rest.
     for (const MapPlan &plan : makeMapPlans(map, target))
       candidates.add(makeMapSchedule(base.getContext(), plan));
@@ -41,7 +45,7 @@ private:
   void add(const Parameters &p) {
     candidates.add<MapAttr>(ArrayRef<int64_t>(p.vector), p.lanes, p.rows, p.columns, p.steps,
                             ArrayRef<int64_t>(p.reduceLanes), ArrayRef<int64_t>(p.reduceCopies),
-                            ArrayRef<int64_t>(p.turn));
+                            ArrayRef<int64_t>(p.turn), p.keep);
   }
 
   void addTasks() {

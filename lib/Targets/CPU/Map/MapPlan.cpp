@@ -172,6 +172,16 @@ public:
     return result;
   }
 
+  /// Cycles of a row in which kept elements are not computed again, less those of storing and loading them.
+  double savedCost(ArrayRef<KeptElements> kept, const DimGroup &columns) const {
+    double cycles = 0;
+    for (KeptElements elements : kept) {
+      elements.reduce.getBody().walk([&](Operation *op) { cycles += costOf(op, &columns); });
+      cycles -= 2 * accessCost;
+    }
+    return cycles * std::ceil(double(estimate(columns.extent)) / double(nativeLanes));
+  }
+
   double bodyCost() const {
     double cycles = 0;
     map.getBody().walk([&](Operation *op) { cycles += costOf(op, nullptr); });
@@ -506,6 +516,11 @@ FailureOr<MapPlan> cpu::makeMapPlan(kernel::FuncOp func, MapAttr schedule, const
   plan.lanes = schedule.getLanes();
   plan.rowBlock = schedule.getRows();
   plan.columnBlock = schedule.getColumns();
+  if (schedule.getKeep()) {
+    plan.kept = findKeptElements(map, plan, target);
+    if (plan.kept.empty())
+      return refuse("there is nothing that a reduction could keep of a row");
+  }
   return plan;
 }
 
@@ -544,6 +559,12 @@ static void completePlan(const MapCost &model, kernel::MapOp map, const MapLoops
       int64_t part = std::max<int64_t>(1, columns * (double(target.taskCycles) / rowCycles));
       plan.columnBlock = llvm::alignTo(part, plan.lanes);
     }
+  }
+  plan.kept = findKeptElements(map, plan, target);
+  if (!plan.kept.empty()) {
+    double saved = model.savedCost(plan.kept, *plan.columns);
+    plan.cycles -= numRows * saved;
+    rowCycles -= saved;
   }
   if (!plan.columnBlock)
     plan.rowBlock = chooseRowBlock(plan.numRows(), rowCycles, target);
@@ -592,7 +613,8 @@ MapAttr cpu::makeMapSchedule(MLIRContext *context, const MapPlan &plan) {
     llvm::append_range(
         turned, llvm::seq<int64_t>(plan.turned->first, plan.turned->first + plan.turned->count));
   return MapAttr::get(context, dims, plan.lanes, plan.rowBlock, plan.columnBlock,
-                      plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies, turned);
+                      plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies, turned,
+                      !plan.kept.empty());
 }
 
 FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
@@ -606,10 +628,10 @@ FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
     FailureOr<MapPlan> plan = makeMapPlan(func, *given, target);
     if (failed(plan))
       return failure();
-    return KernelPlan{*given, plan->grid()};
+    return KernelPlan{*given, plan->grid(), plan->scratchBytes(map)};
   }
   MapPlan plan = makeMapPlan(map, target);
-  KernelPlan result{makeMapSchedule(func.getContext(), plan), plan.grid()};
+  KernelPlan result{makeMapSchedule(func.getContext(), plan), plan.grid(), plan.scratchBytes(map)};
   result.cycles = plan.cycles;
   result.reason =
       llvm::formatv("one element at a time would take {0:f0} cycles", plan.scalarCycles);

@@ -34,6 +34,15 @@ struct PlannedReduction {
   codegen::ReductionShape shape;
 };
 
+/// Elements of a row that a reduction computes on its way, in a task's scratch memory from `offset` bytes
+/// on, where the body's `value` need not be computed again.
+struct KeptElements {
+  kernel::ReduceOp reduce;
+  unsigned result; // of those that the reduction's body yields
+  mlir::Value value;
+  int64_t offset;
+};
+
 /// for task: for row of the task's block: for inner loops: for vector of columns
 struct MapPlan {
   /// Dims that run as one row number, dealt out to tasks.
@@ -50,6 +59,7 @@ struct MapPlan {
   std::optional<WindowPlan> window;
   /// Reductions directly in the body that do not depend on the columns, in its order.
   llvm::SmallVector<PlannedReduction> reductions;
+  llvm::SmallVector<KeptElements> kept;
   int64_t lanes = 1;
   int64_t rowBlock = 1;
   /// Columns of one task; 0: all.
@@ -57,6 +67,8 @@ struct MapPlan {
   /// Estimated cycles of the whole map, and what they would be without vectors.
   double cycles = 0, scalarCycles = 0;
 
+  /// Scratch memory of a task.
+  int64_t scratchBytes(kernel::MapOp map) const;
   sym::Expr numRows() const;
   sym::Expr numRowBlocks() const { return numRows().ceilDiv(rowBlock); }
   sym::Expr numColumnBlocks() const;
@@ -78,6 +90,11 @@ mlir::FailureOr<MapPlan> makeMapPlan(kernel::FuncOp func, MapAttr schedule,
 void chooseReductions(kernel::MapOp map,
                       llvm::function_ref<const llvm::SmallBitVector &(mlir::Operation *)> dimsOf,
                       const codegen::CPUInfo &target, MapPlan &plan);
+
+/// What could be kept in a plan that is complete but for this: values that take longer to compute than to
+/// store and to load, of rows that stay in cache.
+llvm::SmallVector<KeptElements> findKeptElements(kernel::MapOp map, const MapPlan &plan,
+                                                 const codegen::CPUInfo &target);
 
 /// The window that reductions of `map` make when `columns` is in vectors and `loop` is the one
 /// around, `steps` of which are written out together, or as many as are best.
