@@ -12,7 +12,21 @@ import pytest
 from conftest import ROOT, pack_gpu_bench
 
 FOLDER = ROOT / "bench" / "gpu"
-RUNGS = ["pointwise", "scatter", "in-place", "mma", "mma-bytes", "mma-fours", "tma", "attention-paged", "graph", "streams", "sessions"]
+RUNGS = [
+    "pointwise",
+    "scatter",
+    "in-place",
+    "mma",
+    "mma-bytes",
+    "mma-fours",
+    "tma",
+    "tma-bytes",
+    "tma-float8",
+    "attention-paged",
+    "graph",
+    "streams",
+    "sessions",
+]
 
 
 @pytest.fixture(scope="module")
