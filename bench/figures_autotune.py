@@ -72,8 +72,3 @@ def show(results, goals):
         row = results["bert-base"]
         goals.add("tuning BERT-base, empty cache, s", row["cold"], 90, "")
         goals.add("tuning BERT-base, full cache, s more than without", row["warm"] - row["without"], 1, "")
-
-
-def document(results, part):
-    """Writes what this run has measured into docs/benchmarks.md."""
-    table.write_section(f"bench/run --only {part} --document", results, *tabulate(results[part])[:2])

@@ -37,7 +37,8 @@ def measure(options):
     return results
 
 
-def show(results, goals):
+def tabulate(results):
+    """Headings, a row for each model and one for all, and the errors of all kernels."""
     rows, errors = [], []
     for name, kernels in results.items():
         known = [(measured, predicted) for measured, predicted in kernels.values() if predicted]
@@ -48,14 +49,19 @@ def show(results, goals):
         rows.append(
             [
                 name,
-                len(kernels),
-                len(kernels) - len(known),
+                str(len(kernels)),
+                str(len(kernels) - len(known)),
                 table.number(statistics.median(off)) if off else "-",
                 table.number(within / total) if total else "-",
                 table.ratio(sum(predicted for _, predicted in known) / total) if total else "-",
             ]
         )
+    rows.append(["all", "", "", table.number(statistics.median(errors)) if errors else "-", "", ""])
+    return ["", "kernels", "not predicted", "median error", "time within 25 %", "predicted / measured"], rows, errors
+
+
+def show(results, goals):
+    headings, rows, errors = tabulate(results)
     print("\nPrediction: kernels on one thread, by a planner with the numbers of this machine\n")
-    headings = ["", "kernels", "not predicted", "median error", "time within 25 %", "predicted / measured"]
     print(table.render(headings, rows))
     goals.add("prediction, median error of all kernels", statistics.median(errors) if errors else None, 0.25, "of the measured time")

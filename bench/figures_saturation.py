@@ -113,7 +113,3 @@ def show(results, goals):
     print(table.render(*tabulate(results)))
     for engine in ("kiln", "kiln@x86-64-v3"):
         goals.add(f"{ENGINES[engine]}, sum of products of bytes", results[engine] / EXACT, 1, "of what is exact", at_least=True)
-
-
-def document(results, part):
-    table.write_section(f"bench/run --only {part} --document{table.level(results)}", results, *tabulate(results[part]))

@@ -17,6 +17,7 @@ import figures_convolutions
 import figures_dynamic
 import figures_dynamo
 import figures_extern
+import figures_kernels
 import figures_low_precision
 import figures_package
 import figures_prediction
@@ -28,7 +29,7 @@ import peers
 import table
 
 PARTS = [
-    "contracts",
+    "kernels",
     "overhead",
     "package",
     "latency",
@@ -49,16 +50,33 @@ PARTS = [
     "low-precision",
     "saturation",
 ]
+# The table of a part, (headings, rows, …), which is all that docs/benchmarks.md has of it.
+TABLES = {
+    "kernels": figures_kernels.tabulate,
+    "overhead": figures.tabulate_overhead,
+    "compile": figures.tabulate_compile_time,
+    "size": figures.tabulate_size,
+    "start": figures.tabulate_start,
+    "autotune": figures_autotune.tabulate,
+    "convolutions": figures_convolutions.tabulate,
+    "prediction": figures_prediction.tabulate,
+    "saturation": figures_saturation.tabulate,
+}
+
+
+def document_table(results, part):
+    table.write_section(f"bench/run --only {part} --document{table.level(results)}", results, *TABLES[part](results[part])[:2])
+
+
 # What writes a part's figures into a document.
 DOCUMENTS = {
+    **dict.fromkeys(TABLES, document_table),
     "latency": figures.document_latency,
     "latency-dense": figures.document_latency,
     **dict.fromkeys(figures_dynamic.TABLES, figures_dynamic.document),
     **dict.fromkeys(figures_dynamo.TABLES, figures_dynamo.document),
-    "autotune": figures_autotune.document,
     "scale": figures_scale.document,
     "low-precision": figures_low_precision.document,
-    "saturation": figures_saturation.document,
 }
 
 
@@ -172,7 +190,7 @@ def main():
         flush=True,
     )
     measures = {
-        "contracts": figures.contracts,
+        "kernels": figures_kernels.measure,
         "overhead": figures.overhead,
         "package": figures_package.package,
         "latency": figures.latency,
@@ -203,7 +221,7 @@ def main():
             failed.append(part)
             print(f"   {part}: {error}", flush=True)
     shows = {
-        "contracts": figures.show_contracts,
+        "kernels": figures_kernels.show,
         "overhead": figures.show_overhead,
         "package": figures_package.show_package,
         "latency": figures.show_latency,

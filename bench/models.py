@@ -25,6 +25,7 @@ import sys
 import warnings
 
 import dense
+import kernels
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "models"
@@ -116,8 +117,6 @@ NAMES = ["bert-base", "gpt2-small", "vit-b16", "resnet50", "mobilenet-v2", "llam
 # of `no_grad`, code under a local `no_grad` becomes a nested graph (`wrap_with_set_grad_enabled`).
 VARIANTS = ["bert-base-unmasked", "gpt2-small-unmasked", "llama-unmasked", "t5-encoder-unmasked", "llama-grad"]
 # Besides: "mlp-narrow", the MLP with next to no arithmetic, whose time is what a call costs.
-# One matrix product with a constant right operand each, for the share of the FMA peak: (M, N, K).
-CONTRACTS = {"contract-1024x1024x1024": (1024, 1024, 1024), "contract-128x3072x768": (128, 3072, 768)}
 
 
 def quiet():
@@ -194,9 +193,8 @@ def build(name, tiny=False):
     import low_precision  # which imports this file
 
     torch.manual_seed(0)
-    if name in CONTRACTS:
-        m, n, k = CONTRACTS[name]
-        return torch.nn.Linear(k, n, bias=False).eval().requires_grad_(False), (torch.randn(m, k),)
+    if name in kernels.NAMES:
+        return kernels.build(name)
     if name in ("mlp", "mlp-narrow"):
         sizes = [24, 16, 16, 5] if tiny else [784, 512, 512, 10] if name == "mlp" else [8, 8, 8, 8]
         layers = [torch.nn.Linear(sizes[0], sizes[1])]
@@ -269,7 +267,8 @@ def export(name, tiny=False, folder=None, force=False):
 
     folder = pathlib.Path(folder) if folder else CACHE / (("tiny-" if tiny else "") + name)
     stamp = folder / "stamp"
-    if not force and stamp.exists() and stamp.read_text() == stamp_of(__file__, dense.__file__):
+    depends = stamp_of(__file__, kernels.__file__ if name in kernels.NAMES else dense.__file__)
+    if not force and stamp.exists() and stamp.read_text() == depends:
         return folder
     quiet()
     folder.mkdir(parents=True, exist_ok=True)
@@ -283,7 +282,7 @@ def export(name, tiny=False, folder=None, force=False):
         reference = flatten(module.double()(*map(_double, inputs)))
     for file, tensors in (("inputs", inputs), ("expected", outputs), ("reference", reference)):
         numpy.savez(folder / f"{file}.npz", **{str(i): t.numpy() for i, t in enumerate(tensors)})
-    stamp.write_text(stamp_of(__file__, dense.__file__))
+    stamp.write_text(depends)
     return folder
 
 

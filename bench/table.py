@@ -57,5 +57,7 @@ def write_section(command, results, headings, rows, text=(), document=None):
     info = results["machine"]
     machine = f"{info['cpu']}, {info['cores']} cores, {' '.join(info['isa'])}, {info['time']}, load {info['load']} when the run began"
     lines = ["| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]]
-    before, _, rest = document.read_text().partition(mark)
+    before, found, rest = document.read_text().partition(mark)
+    if not found:
+        raise ValueError(f"{document.name} has no section that begins with {mark}")
     document.write_text(before + "\n".join([mark, "", machine, "", *lines, "", *text, END]) + rest.partition(END)[2])

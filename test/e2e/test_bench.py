@@ -9,13 +9,14 @@ import sys
 import pytest
 
 import figures
-import figures_autotune
 import figures_convolutions
 import figures_extern
+import figures_kernels
 import figures_low_precision
 import figures_prediction
 import figures_saturation
 import figures_scale
+import kernels
 import low_precision
 import measure
 import models
@@ -181,6 +182,20 @@ def test_peers_that_are_not_installed(tiny, monkeypatch):
         peers.command("openvino", "mlp", True, 1)
 
 
+def test_kernels(tiny, monkeypatch, capsys):
+    """Every kind of limit is a rate or a time beside which a kernel's own can be put."""
+    some = ("32x32x32, 64 times", "1x4096x4096", "softmax, 256x256", "gelu, 1024x1024")
+    monkeypatch.setattr(kernels, "KERNELS", {name: kernels.KERNELS[name] for name in some})
+    results, goals = figures_kernels.measure(argparse.Namespace(seconds=0.05)), measure.Goals()
+    assert all({"kiln", "kiln-reuse", "eager"} == set(row["seconds"]) and row["limit"] > 0 for row in results.values())
+    figures_kernels.show(results, goals)
+    assert [row["figure"].rpartition(": ")[2] for row in goals.rows] == list(some) and all(row["value"] > 0 for row in goals.rows)
+    capsys.readouterr()
+    row = {"seconds": {"kiln-reuse": 2.0}, "limit": 1.0}
+    assert [figures_kernels.figure(name, row) for name in some] == [0.5, 0.5, 2.0, 2.0]
+    assert figures_kernels.figure("1x4096x4096", {"seconds": {}, "limit": 1.0}) is None
+
+
 def test_autotune(tiny, tmp_path):
     """A full cache gives the same file again, and no others are left."""
     tuned, _ = peers.tuned(tiny, 2, tmp_path)
@@ -194,15 +209,15 @@ def test_autotune_table(tmp_path, monkeypatch):
     """Between its marks a document gets the table of a run, with another compiler's models beside it where there are any."""
     row = {"without": 0.5, "cold": 9.0, "warm": 0.75, "same": False, "run": {"before": 3e-3, "plain": 2.2e-3, "tuned": 2e-3}}
     same = row | {"same": True, "run": {"plain": 1e-3, "tuned": 1.1e-3}}
-    machine = {"cpu": "a CPU", "cores": 2, "isa": ["avx2"], "time": "today", "load": 1}
+    machine = {"cpu": "a CPU", "cores": 2, "isa": ["avx2", "avx512f"], "time": "today", "load": 1}
     monkeypatch.setattr(table, "DOCUMENT", tmp_path / "page.md")
     begin, end = "<!-- Written by bench/run --only autotune --document -->", table.END
     table.DOCUMENT.write_text(f"before\n{begin}\nstale\n{end}\nbehind\n")
     for _ in range(2):
-        figures_autotune.document({"machine": machine, "autotune": {"one": row, "two": same}}, "autotune")
+        measure.document_table({"machine": machine, "autotune": {"one": row, "two": same}}, "autotune")
     text = table.DOCUMENT.read_text()
     assert (
-        text.startswith(f"before\n{begin}\n\na CPU, 2 cores, avx2, today, load 1 ")
+        text.startswith(f"before\n{begin}\n\na CPU, 2 cores, avx2 avx512f, today, load 1 ")
         and text.endswith(f"{end}\nbehind\n")
         and "stale" not in text
     )
