@@ -194,18 +194,14 @@ def overhead(options):
     return results
 
 
-def tabulate_overhead(results):
+def show_overhead(results, goals):
     systems = ["kiln", "kiln-reuse", "aoti-default", "aoti-freezing"]
     rows = [
         [title, *(table.number(results[key][system] * 1e6) if system in results[key] else "-" for system in systems)]
         for title, key in (("784-512-512-10, batch 1", "mlp"), ("beyond its arithmetic", "beyond"), ("8-8-8-8, batch 1", "mlp-narrow"))
     ]
-    return ["us", *map(TITLES.get, systems)], rows
-
-
-def show_overhead(results, goals):
     print(f"\nCall of an MLP in us, one thread (the arithmetic alone: {table.number(results['mlp']['arithmetic'] * 1e6)})\n")
-    print(table.render(*tabulate_overhead(results)))
+    print(table.render(["", "Kiln", "outputs reused", "AOTInductor", "frozen"], rows))
     goals.add(
         "call overhead of the MLP beyond its arithmetic, us",
         results["beyond"]["kiln"] * 1e6 if "kiln" in results["beyond"] else None,
@@ -232,7 +228,7 @@ def compile_time(options):
     return results
 
 
-def tabulate_compile_time(results):
+def show_compile_time(results, goals):
     rows = [
         [
             name,
@@ -241,12 +237,8 @@ def tabulate_compile_time(results):
         ]
         for name, row in results.items()
     ]
-    return ["s", "Kiln", "AOTInductor", "frozen", "of AOTI"], rows
-
-
-def show_compile_time(results, goals):
     print("\nCompile time in seconds\n")
-    print(table.render(*tabulate_compile_time(results)))
+    print(table.render(["", "Kiln", "AOTInductor", "frozen", "of AOTI"], rows))
     for name in ("bert-base",):
         row = results.get(name, {})
         goals.add(
@@ -272,15 +264,10 @@ def size(options):
     return results
 
 
-def tabulate_size(results):
-    return ["", "MB", "needs"], [
-        [name, table.megabytes(row["bytes"]), " ".join(row["needed"]) or "nothing"] for name, row in results.items()
-    ]
-
-
 def show_size(results, goals, expected):
+    rows = [[name, table.megabytes(row["bytes"]), " ".join(row["needed"]) or "nothing"] for name, row in results.items()]
     print("\nThe .so less its weights in MB, and the libraries it needs\n")
-    print(table.render(*tabulate_size(results)))
+    print(table.render(["", "MB", "needs"], rows))
     complete = results and len(results) == expected
     goals.add(".so less weights, largest, MB", max(row["bytes"] for row in results.values()) / 1e6 if complete else None, 1.0, "")
     foreign = {library for row in results.values() for library in row["needed"]} - {"libc.so.6"}
@@ -311,14 +298,10 @@ def start(options):
     return results
 
 
-def tabulate_start(results):
-    rows = [[name, *(table.milliseconds(row.get(system)) for system in ("kiln", *PEERS))] for name, row in results.items()]
-    return ["ms", "Kiln", "AOTInductor", "frozen"], rows
-
-
 def show_start(results, goals):
+    rows = [[name, *(table.milliseconds(row.get(system)) for system in ("kiln", *PEERS))] for name, row in results.items()]
     print("\nProcess start to first output in ms\n")
-    print(table.render(*tabulate_start(results)))
+    print(table.render(["", "Kiln", "AOTInductor", "frozen"], rows))
     row = results.get("bert-base", {})
     peer = better_peer(row)
     goals.add("process start to first output, bert-base", row["kiln"] / peer if peer and "kiln" in row else None, 0.15, "of AOTInductor's")

@@ -136,33 +136,18 @@ def measure(options):
     return {" ".join(map(str, contract)): {"models": names, **_measure(contract, options.seconds / 6)} for contract, names in where.items()}
 
 
-def _complete(results):
-    return {contract: row for contract, row in results.items() if "onednn" in row and "own" in row}
-
-
-def _ratios(results):
-    return {contract: row["onednn"] / row["own"] for contract, row in _complete(results).items()}
-
-
-def tabulate(results):
-    """The ratio is oneDNN's time, with its weights in its own order, over Kiln's: the lowest first."""
-    ratios = _ratios(results)
+def show(results, goals):
+    results = {contract: row for contract, row in results.items() if "onednn" in row and "own" in row}
+    ratios = {contract: row["onednn"] / row["own"] for contract, row in results.items()}
     rows = [
         [contract, ", ".join(row["models"]), *(table.milliseconds(row.get(system)) for system in SYSTEMS), table.ratio(ratios[contract])]
-        for contract, row in sorted(_complete(results).items(), key=lambda item: ratios[item[0]])
+        for contract, row in sorted(results.items(), key=lambda item: ratios[item[0]])
     ]
+    print("\nContracts in ms, one thread; the ratio is oneDNN's time, with its weights in its own order, over Kiln's\n")
+    print(table.render(["contract", "models", "Kiln", "--extern=onednn", "oneDNN", "ratio"], rows))
     for kind in ("matmul", "convolution"):
         some = [ratio for contract, ratio in ratios.items() if contract.startswith(kind)]
         if some:
-            rows.append(
-                [f"geometric mean of {len(some)} of {kind}", *[""] * (1 + len(SYSTEMS)), table.ratio(statistics.geometric_mean(some))]
-            )
-    return ["contract", "models", "Kiln, ms", "--extern=onednn", "oneDNN", "ratio"], rows
-
-
-def show(results, goals):
-    print("\nContracts, one thread\n")
-    print(table.render(*tabulate(results)))
-    ratios = _ratios(results)
+            print(f"geometric mean of {len(some)} of {kind}: {statistics.geometric_mean(some):.2f}")
     mean = statistics.geometric_mean(ratios.values()) if ratios else None
     goals.add("own contracts against oneDNN's, geometric mean", mean, 1.0, "of oneDNN's rate", at_least=True)

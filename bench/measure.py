@@ -53,10 +53,6 @@ PARTS = [
 # The table of a part, (headings, rows, …), which is all that docs/benchmarks.md has of it.
 TABLES = {
     "kernels": figures_kernels.tabulate,
-    "overhead": figures.tabulate_overhead,
-    "compile": figures.tabulate_compile_time,
-    "size": figures.tabulate_size,
-    "start": figures.tabulate_start,
     "autotune": figures_autotune.tabulate,
     "convolutions": figures_convolutions.tabulate,
     "prediction": figures_prediction.tabulate,

@@ -52,12 +52,17 @@ def level(results):
 
 
 def write_section(command, results, headings, rows, text=(), document=None):
-    """Puts a table, the machine that it is of and `text` between the marks of a command, in docs/benchmarks.md or another document."""
+    """Puts a table, the machine that it is of and `text` between the marks of a command, in docs/benchmarks.md or another document. What has
+    no marks yet goes in front of the same part's of another machine."""
     document, mark = document or DOCUMENT, f"<!-- Written by {command} -->"
     info = results["machine"]
     machine = f"{info['cpu']}, {info['cores']} cores, {' '.join(info['isa'])}, {info['time']}, load {info['load']} when the run began"
     lines = ["| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]]
     before, found, rest = document.read_text().partition(mark)
     if not found:
-        raise ValueError(f"{document.name} has no section that begins with {mark}")
+        other = f"<!-- Written by {command.partition(', ')[0]}"
+        before, found, rest = before.partition(other)
+        if not found:
+            raise ValueError(f"{document.name} has no section that begins with {mark}")
+        rest = f"{END}\n\n{other}{rest}"
     document.write_text(before + "\n".join([mark, "", machine, "", *lines, "", *text, END]) + rest.partition(END)[2])

@@ -184,7 +184,7 @@ def test_peers_that_are_not_installed(tiny, monkeypatch):
 
 def test_kernels(tiny, monkeypatch, capsys):
     """Every kind of limit is a rate or a time beside which a kernel's own can be put."""
-    some = ("32x32x32, 64 times", "1x4096x4096", "softmax, 256x256", "gelu, 1024x1024")
+    some = ("32x32x32, 64 times", "softmax, 256x256", "gelu, 1024x1024")
     monkeypatch.setattr(kernels, "KERNELS", {name: kernels.KERNELS[name] for name in some})
     results, goals = figures_kernels.measure(argparse.Namespace(seconds=0.05)), measure.Goals()
     assert all({"kiln", "kiln-reuse", "eager"} == set(row["seconds"]) and row["limit"] > 0 for row in results.values())
@@ -192,8 +192,8 @@ def test_kernels(tiny, monkeypatch, capsys):
     assert [row["figure"].rpartition(": ")[2] for row in goals.rows] == list(some) and all(row["value"] > 0 for row in goals.rows)
     capsys.readouterr()
     row = {"seconds": {"kiln-reuse": 2.0}, "limit": 1.0}
-    assert [figures_kernels.figure(name, row) for name in some] == [0.5, 0.5, 2.0, 2.0]
-    assert figures_kernels.figure("1x4096x4096", {"seconds": {}, "limit": 1.0}) is None
+    assert [figures_kernels.figure(name, row) for name in some] == [0.5, 2.0, 2.0]
+    assert figures_kernels.figure(some[0], {"seconds": {}, "limit": 1.0}) is None
 
 
 def test_autotune(tiny, tmp_path):
@@ -226,6 +226,11 @@ def test_autotune_table(tmp_path, monkeypatch):
     }
     assert [cells["one"][i] for i in (3, 4, 6)] == ["1.10x", "1.50x", "9.00"] and cells["two"][3:5] == ["same bytes", "-"], cells
     assert cells["geometric mean"][3:5] == ["1.05x", "1.50x"]
+    measure.document_table({"machine": machine | {"isa": ["avx2"]}, "autotune": {"one": row}}, "autotune")
+    assert table.DOCUMENT.read_text().endswith(text.removeprefix("before\n")) and ", AVX2 -->\n\na CPU" in table.DOCUMENT.read_text()
+    table.DOCUMENT.write_text("nothing")
+    with pytest.raises(ValueError, match="page.md has no section that begins with .* autotune "):
+        measure.document_table({"machine": machine, "autotune": {"one": row}}, "autotune")
 
 
 def test_prediction(tiny, monkeypatch, capsys):
