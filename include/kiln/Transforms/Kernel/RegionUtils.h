@@ -91,11 +91,11 @@ MapOp createView(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tenso
 /// constant folding evaluates. To be called where no pass reads through views any more.
 void moveLast(mlir::Operation *op, mlir::Region &region, sym::Expr dim);
 
-/// The cost of computing one element, in rough units of a simple arithmetic op.
 /// The read that `region` yields, if data says which rows of a tensor it reads, which is not empty, and elements that follow each other
 /// along dim `along` are neighbours there; null otherwise. What is computed besides does not depend on that dim.
 ReadOp findGatheredRows(mlir::Region &region, sym::Expr along);
 
+/// The cost of computing one element, in rough units of a simple arithmetic op.
 struct BodyCost {
   int64_t arithmetic = 0;     // additions, multiplications, comparisons
   int64_t transcendental = 0; // exp, tanh, division, square root …
