@@ -54,14 +54,13 @@ bool cpu::isSwapPlanned(ContractOp contract, const codegen::CPUInfo &target) {
     return false;
   if (*columns == 1)
     return liesAlongRows(contract);
-  // Columns that do not fill half of a vector.
+  // Columns that do not fill half of a vector; constant ones are packed, and read by the vector,
+  // unless rows are planes.
   Type sum = contract.getEpilogue().getArgument(0).getType();
-  if (2 * *columns > target.lanes(sum))
-    return false;
-  if (hasConstantColumns(contract)) // packed, and read by the vector, unless rows are planes
-    return rows.value_or(manyRows) >= manyRows && liesAlongRows(contract) &&
-           llvm::hasNItems(contract.getLhs().front(), 2);
-  return rows.value_or(0) >= manyRows && isDense(contract);
+  bool areConstant = hasConstantColumns(contract);
+  return 2 * *columns <= target.lanes(sum) &&
+         rows.value_or(areConstant ? manyRows : 0) >= manyRows && isDense(contract) &&
+         (!areConstant || liesAlongRows(contract));
 }
 
 namespace {
@@ -120,8 +119,9 @@ private:
     if (arePlanes) {
       written = orderPlanes(numBatch, numN, numM);
       for (int64_t dim : written) {
-        planes.push_back(shape[llvm::find(perm, dim) - perm.begin()]);
-        index.push_back(sym::Expr::dim(llvm::find(perm, dim) - perm.begin()));
+        auto before = llvm::find(perm, dim) - perm.begin();
+        planes.push_back(shape[before]);
+        index.push_back(sym::Expr::dim(before));
       }
       type = sym::getTensorType(planes, type.getElementType());
     }

@@ -12,8 +12,8 @@ using namespace kiln::cpu;
 static constexpr int64_t lineBytes = 64;
 
 namespace {
-/// Whether values of a reduction and of the body around it are the same, with the reduction's dim and
-/// the body's dim `column` at the same step.
+/// Compares values of a reduction with those of the body around it, the reduction's dim and the body's
+/// dim `column` at the same step.
 class Comparison {
 public:
   Comparison(unsigned rank, unsigned column) : rank(rank), column(column) {}
@@ -57,7 +57,7 @@ private:
 };
 } // namespace
 
-/// Whether a value takes so long to compute that memory is faster.
+/// A value takes so long to compute that memory is faster.
 static bool takesLong(Value value) {
   SmallVector<Value> pending = {value};
   while (!pending.empty()) {
@@ -103,20 +103,11 @@ SmallVector<KeptElements> cpu::findKeptElements(kernel::MapOp map, const MapPlan
                                       lineBytes);
         if (!most || bytes + ofRow > target.l2Bytes / 4)
           return kept;
-        kept.push_back({reduce, static_cast<unsigned>(i), op.getResult(0), bytes});
+        kept.push_back({reduce, static_cast<unsigned>(i), op.getResult(0), bytes, ofRow});
         bytes += ofRow;
         break;
       }
     }
   }
   return kept;
-}
-
-int64_t MapPlan::scratchBytes(kernel::MapOp map) const {
-  if (kept.empty())
-    return 0;
-  auto most = kernel::getAssumptions(&map.getBody()).rangeOf(columns->extent).max;
-  const KeptElements &last = kept.back();
-  return last.offset +
-         llvm::alignTo(*most * last.value.getType().getIntOrFloatBitWidth() / 8, lineBytes);
 }

@@ -628,10 +628,10 @@ FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
     FailureOr<MapPlan> plan = makeMapPlan(func, *given, target);
     if (failed(plan))
       return failure();
-    return KernelPlan{*given, plan->grid(), plan->scratchBytes(map)};
+    return KernelPlan{*given, plan->grid(), plan->scratchBytes()};
   }
   MapPlan plan = makeMapPlan(map, target);
-  KernelPlan result{makeMapSchedule(func.getContext(), plan), plan.grid(), plan.scratchBytes(map)};
+  KernelPlan result{makeMapSchedule(func.getContext(), plan), plan.grid(), plan.scratchBytes()};
   result.cycles = plan.cycles;
   result.reason =
       llvm::formatv("one element at a time would take {0:f0} cycles", plan.scalarCycles);

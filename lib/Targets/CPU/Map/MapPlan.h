@@ -40,7 +40,7 @@ struct KeptElements {
   kernel::ReduceOp reduce;
   unsigned result; // of those that the reduction's body yields
   mlir::Value value;
-  int64_t offset;
+  int64_t offset, bytes; // of a row
 };
 
 /// for task: for row of the task's block: for inner loops: for vector of columns
@@ -68,7 +68,7 @@ struct MapPlan {
   double cycles = 0, scalarCycles = 0;
 
   /// Scratch memory of a task.
-  int64_t scratchBytes(kernel::MapOp map) const;
+  int64_t scratchBytes() const { return kept.empty() ? 0 : kept.back().offset + kept.back().bytes; }
   sym::Expr numRows() const;
   sym::Expr numRowBlocks() const { return numRows().ceilDiv(rowBlock); }
   sym::Expr numColumnBlocks() const;
@@ -91,8 +91,8 @@ void chooseReductions(kernel::MapOp map,
                       llvm::function_ref<const llvm::SmallBitVector &(mlir::Operation *)> dimsOf,
                       const codegen::CPUInfo &target, MapPlan &plan);
 
-/// What could be kept in a plan that is complete but for this: values that take longer to compute than to
-/// store and to load, of rows that stay in cache.
+/// The elements that could be kept in a plan that is complete but for this: they take longer to compute
+/// than to store and to load, and their rows stay in cache.
 llvm::SmallVector<KeptElements> findKeptElements(kernel::MapOp map, const MapPlan &plan,
                                                  const codegen::CPUInfo &target);
 

@@ -63,19 +63,21 @@ FloatType cuda::findFloat8(Region &operand) {
   return {};
 }
 
-bool cuda::yieldFloat8(ContractOp contract) {
+FloatType cuda::findFloat8(ContractOp contract) {
   Region &left = contract.getLhs(), &right = contract.getRhs();
   if (!left.front().getTerminator()->getOperand(0).getType().isF16())
-    return false;
+    return {};
   FloatType type = findFloat8(left);
-  if (!isa_and_nonnull<Float8E4M3FNType, Float8E5M2Type>(type) || findFloat8(right) != type)
-    return false;
-  for (Region *operand : {&left, &right}) {
+  bool isMultiplied = isa_and_nonnull<Float8E4M3FNType, Float8E5M2Type>(type);
+  return isMultiplied && findFloat8(right) == type ? type : FloatType();
+}
+
+void cuda::yieldFloat8(ContractOp contract, FloatType type) {
+  for (Region *operand : {&contract.getLhs(), &contract.getRhs()}) {
     Operation *yield = operand->front().getTerminator();
     OpBuilder builder(yield);
     yield->setOperand(0,
                       arith::BitcastOp::create(builder, yield->getLoc(), type, findByte(*operand)));
     eraseUnused(operand->front());
   }
-  return true;
 }

@@ -10,9 +10,11 @@ namespace kiln::cuda {
 /// none. It is evaluated for all 256 of them.
 mlir::FloatType findFloat8(mlir::Region &operand);
 
-/// Has the operands of a product of such floats, which are f16, yield the floats themselves, where tensor cores of Hopper and Blackwell
-/// multiply them: both are of the same format, e4m3fn or e5m2. False: they are something else.
-bool yieldFloat8(kernel::ContractOp contract);
+/// The format of both operands of a product of such floats, which are f16, if tensor cores of Hopper and Blackwell multiply them: e4m3fn
+/// or e5m2.
+mlir::FloatType findFloat8(kernel::ContractOp contract);
+/// Has these operands yield the floats themselves.
+void yieldFloat8(kernel::ContractOp contract, mlir::FloatType type);
 
 } // namespace kiln::cuda
 

@@ -47,7 +47,7 @@ bool cuda::emulateTensorMemory(Emulator &emulator, Operation *op) {
       })
       .Case([&](NVVM::Tcgen05MMAOp product) {
         Value adds = LLVM::ZExtOp::create(builder, loc, i32, product.getEnableInputD());
-        // What elements of type 0 are.
+        // The elements that are type 0 of the kind.
         EmulatedOperand first = product.getKind() == NVVM::Tcgen05MMAKind::I8 ? EmulatedOperand::S8
                                 : product.getKind() == NVVM::Tcgen05MMAKind::F8F6F4
                                     ? EmulatedOperand::E4M3

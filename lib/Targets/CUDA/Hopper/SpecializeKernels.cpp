@@ -1,5 +1,4 @@
 // cuda-specialize-kernels: gives products and attention variants for Hopper and Blackwell.
-#include "CUDA/Contract/ContractPlan.h"
 #include "CUDA/Contract/Float8Operand.h"
 #include "CUDA/Hopper/Variants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
@@ -66,13 +65,12 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
   /// A copy that multiplies floats of eight bits as they are; null: there are none.
   static kernel::FuncOp cloneWithFloat8(kernel::FuncOp func) {
     auto contract = dyn_cast<kernel::ContractOp>(func.getRoot());
-    if (!contract || !ContractDims(contract).operandType.isF16())
+    FloatType type = contract ? findFloat8(contract) : FloatType();
+    if (!type)
       return {};
     kernel::FuncOp copy = clone(func);
-    if (yieldFloat8(cast<kernel::ContractOp>(copy.getRoot())))
-      return copy;
-    copy.erase();
-    return {};
+    yieldFloat8(cast<kernel::ContractOp>(copy.getRoot()), type);
+    return copy;
   }
 
   /// `variant` is a copy of the kernel.

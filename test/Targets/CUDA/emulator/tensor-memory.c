@@ -178,9 +178,11 @@ static void multiply(const struct tensor_order *order) {
     if (!order->adds)
       memset(sums, 0, order->columns * sizeof *sums);
     const float *row_steps = left + row * num_steps;
-    if (order->operand == S8)
+    if (order->operand == S8) {
       add_integers(sums, row_steps, steps, num_steps, order->columns);
-    for (unsigned k = 0; k < num_steps && order->operand != S8; ++k)
+      continue;
+    }
+    for (unsigned k = 0; k < num_steps; ++k)
       for (unsigned column = 0; column < order->columns; ++column)
         sums[column] += row_steps[k] * steps[k][column];
   }
