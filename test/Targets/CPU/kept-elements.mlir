@@ -54,6 +54,41 @@ kernel.func @bounded(%x: tensor<30x?xf32, #sym.shape<[30, s0]>>) -> tensor<30x?x
 
 // -----
 
+// What is made with a function of the whole row is not.
+// CHECK-LABEL: kernel.func @function_of_row
+// CHECK-NOT: keep
+kernel.func @function_of_row(%x: tensor<30x100xf32>) -> tensor<30x100xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<30x100xf32> -> f32
+    %squares = kernel.reduce [100] init(%zero : f32) {
+      %b = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<30x100xf32> -> f32
+      %s = arith.mulf %b, %b : f32
+      kernel.yield %s : f32
+    } combine {
+    ^bb0(%p: f32, %q: f32):
+      %s = arith.addf %p, %q : f32
+      kernel.yield %s : f32
+    } : f32
+    %r = math.rsqrt %squares : f32
+    %sum = kernel.reduce [100] init(%zero : f32) {
+      %b = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<30x100xf32> -> f32
+      %e = arith.mulf %b, %r : f32
+      kernel.yield %e : f32
+    } combine {
+    ^bb0(%p: f32, %q: f32):
+      %s = arith.addf %p, %q : f32
+      kernel.yield %s : f32
+    } : f32
+    %e = arith.mulf %a, %r : f32
+    %z = arith.subf %e, %sum : f32
+    kernel.yield %z : f32
+  } : tensor<30x100xf32>
+  kernel.return %y : tensor<30x100xf32>
+}
+
+// -----
+
 // Rows of any length have no place, a subtraction is as fast as memory, other elements' exponentials are others, and nothing is kept of what
 // is not asked for.
 // CHECK-LABEL: kernel.func @any_length

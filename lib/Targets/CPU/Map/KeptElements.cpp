@@ -1,6 +1,7 @@
 // Finds what a reduction computes of each element of a row that elements compute again: a softmax's
 // exponentials.
 #include "CPU/Map/MapPlan.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -57,21 +58,23 @@ private:
 };
 } // namespace
 
-/// A value takes so long to compute that memory is faster.
-static bool takesLong(Value value) {
-  SmallVector<Value> pending = {value};
-  while (!pending.empty()) {
-    Operation *op = pending.pop_back_val().getDefiningOp();
-    if (!op)
-      continue;
-    bool isFunction = isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
-                      !isa<math::AbsFOp, math::CopySignOp, math::FmaOp>(op);
-    if (isFunction)
-      return true;
-    if (!isa<kernel::ReduceOp>(op))
-      llvm::append_range(pending, op->getOperands());
-  }
-  return false;
+/// The ops of a reduction that compute `element`.
+static SmallVector<Operation *> opsOf(Value element, kernel::ReduceOp reduce) {
+  llvm::SetVector<Operation *> ops;
+  auto add = [&](Value value) {
+    if (Operation *op = value.getDefiningOp(); op && reduce->isProperAncestor(op))
+      ops.insert(op);
+  };
+  add(element);
+  for (size_t i = 0; i < ops.size(); ++i)
+    llvm::for_each(ops[i]->getOperands(), add);
+  return ops.takeVector();
+}
+
+/// Takes so long to compute that memory is faster.
+static bool isFunction(Operation *op) {
+  return isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
+         !isa<math::AbsFOp, math::CopySignOp, math::FmaOp>(op);
 }
 
 SmallVector<KeptElements> cpu::findKeptElements(kernel::MapOp map, const MapPlan &plan,
@@ -93,7 +96,9 @@ SmallVector<KeptElements> cpu::findKeptElements(kernel::MapOp map, const MapPlan
       continue;
     for (auto [i, element] :
          llvm::enumerate(reduce.getBody().front().getTerminator()->getOperands())) {
-      if (!(element.getType().isF32() || element.getType().isF64()) || !takesLong(element))
+      SmallVector<Operation *> ops = opsOf(element, reduce);
+      if (!(element.getType().isF32() || element.getType().isF64()) ||
+          !llvm::any_of(ops, isFunction))
         continue;
       for (Operation &op : map.getBody().front()) {
         if (op.getNumResults() != 1 || !comparison.areSame(element, op.getResult(0)))
@@ -103,7 +108,7 @@ SmallVector<KeptElements> cpu::findKeptElements(kernel::MapOp map, const MapPlan
                                       lineBytes);
         if (!most || bytes + ofRow > target.l2Bytes / 4)
           return kept;
-        kept.push_back({reduce, static_cast<unsigned>(i), op.getResult(0), bytes, ofRow});
+        kept.push_back({reduce, static_cast<unsigned>(i), op.getResult(0), ops, bytes, ofRow});
         bytes += ofRow;
         break;
       }

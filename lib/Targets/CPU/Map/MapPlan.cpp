@@ -175,8 +175,11 @@ public:
   /// Cycles of a row in which kept elements are not computed again, less those of storing and loading them.
   double savedCost(ArrayRef<KeptElements> kept, const DimGroup &columns) const {
     double cycles = 0;
-    for (KeptElements elements : kept) {
-      elements.reduce.getBody().walk([&](Operation *op) { cycles += costOf(op, &columns); });
+    llvm::SmallPtrSet<Operation *, 8> saved;
+    for (const KeptElements &elements : kept) {
+      for (Operation *op : elements.ops)
+        if (saved.insert(op).second)
+          cycles += costOf(op, &columns);
       cycles -= 2 * accessCost;
     }
     return cycles * std::ceil(double(estimate(columns.extent)) / double(nativeLanes));

@@ -40,7 +40,8 @@ struct KeptElements {
   kernel::ReduceOp reduce;
   unsigned result; // of those that the reduction's body yields
   mlir::Value value;
-  int64_t offset, bytes; // of a row
+  llvm::SmallVector<mlir::Operation *> ops; // that compute it in the reduction
+  int64_t offset, bytes;                    // of a row
 };
 
 /// for task: for row of the task's block: for inner loops: for vector of columns
