@@ -1,6 +1,7 @@
 // The body emitter's reductions.
 #include "kiln/Codegen/BodyEmitter.h"
 #include "kiln/Codegen/LoopNest.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -137,6 +138,12 @@ ReductionShape codegen::chooseReductionShape(ArrayRef<kernel::ReduceOp> group,
   ReductionShape shape{target.vectorBytes, chooseCopies(group, target)};
   for (kernel::ReduceOp reduce : group)
     shape.lanes = std::min(shape.lanes, preferredLanes(reduce.getBody(), target));
+  // A function is a chain of operations: those of two vectors take turns.
+  auto hasFunction = [](kernel::ReduceOp reduce) {
+    return kernel::getCost(reduce.getBody()).transcendental > 0;
+  };
+  if (shape.lanes > 1 && llvm::any_of(group, hasFunction))
+    shape.lanes *= 2;
   return shape;
 }
 

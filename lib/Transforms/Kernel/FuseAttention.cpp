@@ -77,6 +77,17 @@ arith::SubFOp getExponent(Value value) {
   return exp ? exp.getOperand().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
 }
 
+/// x and y of x / y, also as x * (1 / y).
+std::optional<std::pair<Value, Value>> getQuotient(Value value) {
+  if (auto quotient = value.getDefiningOp<arith::DivFOp>())
+    return std::pair(quotient.getLhs(), quotient.getRhs());
+  auto product = value.getDefiningOp<arith::MulFOp>();
+  auto inverse = product ? product.getRhs().getDefiningOp<arith::DivFOp>() : arith::DivFOp();
+  if (!inverse || !matchPattern(inverse.getLhs(), m_OneFloat()))
+    return {};
+  return std::pair(product.getLhs(), inverse.getRhs());
+}
+
 /// The softmax of the last dim of `input`; with `isSafe`, 0 where all of a row is -inf.
 struct Softmax {
   Value input;
@@ -94,13 +105,13 @@ std::optional<Softmax> getSoftmax(MapOp map) {
   auto unlessNone = result.getDefiningOp<arith::SelectOp>();
   if (unlessNone && matchPattern(unlessNone.getTrueValue(), m_AnyZeroFloat()))
     result = unlessNone.getFalseValue();
-  auto quotient = result.getDefiningOp<arith::DivFOp>();
-  ReduceOp sum = quotient ? getReduce<arith::AddFOp>(quotient.getRhs(), shape.back()) : ReduceOp();
+  std::optional<std::pair<Value, Value>> quotient = getQuotient(result);
+  ReduceOp sum = quotient ? getReduce<arith::AddFOp>(quotient->second, shape.back()) : ReduceOp();
   if (!sum || !matchPattern(sum.getInit().front(), m_AnyZeroFloat()))
     return {};
   SmallVector<Expr> own = ownDims(shape.size()), inner = own;
   inner.back() = Expr::dim(shape.size());
-  arith::SubFOp distance = getExponent(quotient.getLhs()),
+  arith::SubFOp distance = getExponent(quotient->first),
                 inSum = getExponent(getYielded(sum.getBody()));
   ReduceOp maximum =
       distance ? getReduce<arith::MaximumFOp>(distance.getRhs(), shape.back()) : ReduceOp();

@@ -39,7 +39,7 @@ kernel.func @row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
 
 // The first two share a loop, whose exponentials hide the latency of both sums; the third comes after them.
 // CHECK-LABEL: kernel.func @shared_loop
-// CHECK-SAME: reduce_lanes = [16, 16, 16], reduce_copies = [1, 1, 4]>
+// CHECK-SAME: reduce_lanes = [32, 32, 16], reduce_copies = [1, 1, 4]>
 kernel.func @shared_loop(%x: tensor<8x768xf32>) -> tensor<8xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32

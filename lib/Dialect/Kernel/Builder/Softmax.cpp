@@ -12,7 +12,8 @@ Element kernel::softmax(BodyBuilder &body, Element x, ArrayRef<Expr> extents,
       body.sum(extents, x.type(), [&](BodyBuilder &inner) { return exp(read(inner) - largest); });
   if (kind == SoftmaxKind::Logarithm)
     return x - largest - log(sum);
-  Element value = exp(x - largest) / sum;
+  // The sum is at least 1: one division for all elements neither overflows nor underflows.
+  Element value = exp(x - largest) * (sum.constant(1) / sum);
   if (kind == SoftmaxKind::Plain)
     return value;
   return select(largest == lowest(body.b(), x.type()), value.constant(0), value);
