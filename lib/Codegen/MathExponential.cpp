@@ -82,10 +82,15 @@ Value kiln::codegen::expandExp(const MathBuilder &m, Value x, bool flushes) {
 Value kiln::codegen::expandWeight(const MathBuilder &m, Value x) {
   if (m.isF64() || m.has.exp2)
     return expandExp(m, x);
-  ReducedExponent reduced = reduceByLn2(m, x, m.roundingMagic() + m.bias());
-  Value weight = m.mul(expPolynomial(m, reduced.r), fromExponent(m, reduced.power));
-  // ln 2^-126, rounded up.
-  return m.select(m.lt(x, m.c(-87.336540)), m.c(0), weight);
+  // Below, 2^n has an exponent of 0, which makes it 0.
+  x = m.select(m.lt(x, m.c(-88)), m.c(-88), x);
+  // 2^(n + f), |f| <= 1/2. The error of log2 e grows as the weight shrinks, to less than a last bit of weights near 1.
+  Value log2E = m.c(1.4426950408889634), magic = m.c(m.roundingMagic() + m.bias());
+  Value shifted = m.fma(x, log2E, magic);
+  Value f = m.fma(x, log2E, m.sub(magic, shifted));
+  Value p = m.poly(
+      f, {1.326472382e-3, 9.671513923e-3, 5.550733209e-2, 2.402224541e-1, 6.931471437e-1, 1.0});
+  return m.mul(p, fromExponent(m, m.bits(shifted)));
 }
 
 Value kiln::codegen::expandExp2(const MathBuilder &m, Value x) {

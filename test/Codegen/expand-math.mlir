@@ -13,12 +13,15 @@ llvm.func @exp(%x: vector<16xf32>) -> vector<16xf32> {
   llvm.return %y : vector<16xf32>
 }
 
-// A weight of softmax is bounded on one side, and 0 instead of a denormal number.
+// A weight of softmax is bounded on one side, where its power of two is 0.
 // CHECK-LABEL: llvm.func @weight
-// CHECK: arith.shli
-// CHECK-NOT: arith.shrui
 // CHECK: arith.cmpf olt
 // CHECK: arith.select
+// CHECK-COUNT-7: math.fma
+// CHECK-NOT: math.fma
+// CHECK: arith.shli
+// CHECK-NOT: arith.shrui
+// CHECK: arith.mulf
 // CHECK-NEXT: llvm.return
 // SCALE-LABEL: llvm.func @weight
 // SCALE-NOT: llvm.ldexp

@@ -172,17 +172,24 @@ kernel.func @windows(%x: tensor<32x30x30xf32>, %w: tensor<1x288x32xf32>) -> tens
 
 // -----
 
-// Scores with their maxima, exponentials with their sums, the weighted values, then the division. The
-// 100 queries end in a panel of one vector, which has code of its own.
+// Scores with their maxima, exponentials of three keys at once with their sums, the weighted values, then the
+// division. The 100 queries end in a panel of one vector, which has code of its own: taller tiles, and six
+// keys at once.
 // CHECK-LABEL: llvm.func @attention(
 // CHECK: %{{.*}}:20 = scf.for
 // CHECK: arith.cmpf ogt
-// CHECK: math.exp {{.*}} : vector<16xf32>
-// CHECK: math.exp {{.*}} : vector<16xf32>
+// CHECK: math.exp {{.*}} : vector<96xf32>
+// CHECK: math.exp {{.*}} : vector<32xf32>
+// CHECK-NOT: math.exp
 // CHECK: %{{.*}}:22 = scf.for
+// CHECK: %{{.*}}:20 = scf.for
+// CHECK: %{{.*}}:20 = scf.for
 // CHECK: %{{.*}}:10 = scf.for
+// CHECK: math.exp {{.*}} : vector<96xf32>
 // CHECK: math.exp {{.*}} : vector<16xf32>
 // CHECK-NOT: math.exp
+// CHECK: %{{.*}}:22 = scf.for
+// CHECK: %{{.*}}:21 = scf.for
 // CHECK: arith.divf
 kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: tensor<2x70x64xf32>) -> tensor<2x100x64xf32> {
   %o = kernel.attention batch [2] m <100> n <70> d <64> dv <64> scale 1.250000e-01 q {

@@ -123,7 +123,9 @@ def compare(
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("m,n,d", [(1, 1, 1), (1, 40, 64), (32, 128, 64), (33, 129, 40), (77, 77, 64), (50, 300, 16), (300, 50, 24)])
+@pytest.mark.parametrize(
+    "m,n,d", [(1, 1, 1), (1, 40, 64), (32, 128, 64), (33, 129, 40), (77, 77, 64), (50, 300, 16), (300, 50, 24), (129, 140, 32)]
+)
 def test_sizes(run, m, n, d, causal):
     compare(run, 2, 3, m, n, d, causal=causal)
 
@@ -176,11 +178,27 @@ def test_large_scores(run):
     compare(run, 1, 2, 40, 300, 64, offset=100.0, tolerance=2e-4)
 
 
+@pytest.mark.parametrize("heads", [1, 3])
+def test_small_weights(run, heads):
+    """Weights down to the least that are not 0, beside values that are as large as they are small; one query has a score that is NaN."""
+    bias = np.broadcast_to(-1.375 * np.arange(70), (1, heads, 40, 70)).copy()
+    kept = np.exp(bias[0, 0, 0]) > 2.0**-126
+    q, k = np.zeros((1, heads, 40, 8), np.float32), np.zeros((1, heads, 70, 8), np.float32)
+    v = np.zeros((1, heads, 70, 70), np.float32)  # each weight by itself
+    np.einsum("bhii->bhi", v)[:] = np.where(kept, np.exp(-bias[0, 0, 0]), 0)
+    bias[0, 0, 7, 3] = np.array(0x7FC00123, np.uint32).view(np.float32)  # a NaN's lower bits are no exponent
+    text = attention(1, heads, 40, 70, 8, 70, bias=("d0, d1, d2, d3", bias.shape))
+    actual = run(text, [q, k, v, bias.astype(np.float32)], threads=1)
+    assert np.isnan(actual[0, 0, 7]).all()
+    actual[0, 0, 7] = actual[0, 0, 8]
+    check(actual, np.broadcast_to(kept / np.exp(bias[0, 0, 0]).sum(), actual.shape), 3e-6)
+
+
 def test_double(run):
     compare(run, 1, 2, 33, 150, 24, dtype=np.float64, tolerance=1e-12)
 
 
-@pytest.mark.parametrize("m,n", [(1, 1), (40, 300)])
+@pytest.mark.parametrize("m,n", [(1, 1), (40, 300), (30, 47), (24, 7), (129, 129)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_symbolic_sizes(run, m, n, causal):
     compare(run, 1, 2, m, n, 32, symbolic=True, causal=causal)
@@ -203,6 +221,7 @@ def test_few_queries(run, n, d, dv):
         "attention_by_query<lanes = 8, block_keys = 24>",
         "attention_by_query<lanes = 16, block_keys = 32, sums = 3, keys = 2>",
         "attention<tile_keys = 4, vectors = 2, lanes = 8, block_panels = 1, block_keys = 20>",
+        "attention<tile_keys = 4, vectors = 3, lanes = 8, block_panels = 1, block_keys = 24>",
         "attention<tile_keys = 5, vectors = 2, lanes = 16, block_panels = 3, block_keys = 40>",
         "attention<tile_keys = 3, vectors = 8, lanes = 1, block_panels = 1, block_keys = 30, tile_values = 5>",
     ],

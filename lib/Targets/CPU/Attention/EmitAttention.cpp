@@ -306,31 +306,71 @@ private:
                    layout.sumType, scoreBase(), [&](Value value) { return extend(value); });
   }
 
+  /// Rows of a tile for `panel`: one that is narrower than others has as many sums in taller tiles.
+  int64_t tileRows(const Panel &panel, int64_t rows) const {
+    if (panel.vectors == layout.vectors)
+      return rows;
+    return std::min(rows * layout.vectors / panel.vectors,
+                    maxTileRows(frame.target, panel.vectors));
+  }
+
   /// Scores of all keys of the block, in scratch; returns their maxima.
   SmallVector<Value> emitScores(const Panel &panel, const KeyBlock &block) {
     SmallVector<Value> maxima(panel.vectors, splat(-std::numeric_limits<double>::infinity()));
-    Value query = queryBase(panel), scores = scoreBase();
-    int64_t tile = layout.keyTile;
+    int64_t tile = std::min(tileRows(panel, layout.keyTile), layout.blockKeys);
     sym::Expr tiles = frame.assumptions.simplify(block.count.floorDiv(tile));
-    maxima = frame.emitLoop(
-        frame.constant(0), frame.emit(tiles), 1, maxima, [&](Value iv, ValueRange args) {
-          sym::Expr number = frame.addVariable(iv, layout.blockKeys / tile);
-          return emitScoreTile(panel, block, number * tile, tile, query, scores, args);
-        });
+    auto emitTiles = [&](sym::Expr from, sym::Expr to, bool mayBeAhead) {
+      maxima = frame.emitLoop(
+          frame.emit(from), frame.emit(to), 1, maxima, [&](Value iv, ValueRange args) {
+            sym::Expr number = frame.addVariable(iv, layout.blockKeys / tile);
+            return emitScoreTile(panel, block, number * tile, tile, mayBeAhead, args);
+          });
+    };
+    sym::Expr before = tiles;
+    if (op.getCausal()) {
+      // All queries of the panel see the keys up to its first one.
+      sym::Expr keys = sym::Expr::max(firstQuery(panel) + 1 - block.first, 0);
+      before = frame.named(sym::Expr::min(keys.floorDiv(tile), tiles), layout.blockKeys / tile + 1);
+    }
+    emitTiles(0, before, /*mayBeAhead=*/false);
+    if (op.getCausal())
+      emitTiles(before, tiles, /*mayBeAhead=*/true);
     sym::Expr done = tiles * tile, rest = frame.assumptions.simplify(block.count - done);
-    if (rest.isConstant(0))
-      return maxima;
     if (std::optional<int64_t> rows = rest.constant())
-      return emitScoreTile(panel, block, done, *rows, query, scores, maxima);
-    return frame.emitLoop(frame.simplifyAndEmit(done), frame.emit(block.count), 1, maxima,
-                          [&](Value iv, ValueRange args) {
-                            sym::Expr key = frame.addVariable(iv, layout.blockKeys);
-                            return emitScoreTile(panel, block, key, 1, query, scores, args);
-                          });
+      return *rows == 0 ? maxima : emitScoreTile(panel, block, done, *rows, op.getCausal(), maxima);
+    // Each power of two at most once.
+    SmallVector<Value> state(maxima);
+    state.push_back(frame.simplifyAndEmit(done));
+    Value end = frame.emit(block.count);
+    for (auto rows = static_cast<int64_t>(llvm::bit_ceil(static_cast<uint64_t>(tile)) / 2);
+         rows > 0; rows /= 2)
+      state = emitScoreRest(panel, block, rows, state, end);
+    state.pop_back();
+    return state;
+  }
+
+  /// A tile of `rows` keys where there are as many before key `end`; takes and returns the maxima, then
+  /// the first key.
+  SmallVector<Value> emitScoreRest(const Panel &panel, const KeyBlock &block, int64_t rows,
+                                   ValueRange state, Value end) {
+    Value next = arith::AddIOp::create(b, loc, state.back(), frame.constant(rows));
+    Value fits = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, next, end);
+    auto branch = scf::IfOp::create(b, loc, state.getTypes(), fits, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    sym::Expr key = frame.addVariable(state.back(), layout.blockKeys);
+    SmallVector<Value> maxima =
+        emitScoreTile(panel, block, key, rows, op.getCausal(), state.drop_back());
+    maxima.push_back(next);
+    scf::YieldOp::create(b, loc, maxima);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, loc, state);
+    return branch.getResults();
   }
 
   SmallVector<Value> emitScoreTile(const Panel &panel, const KeyBlock &block, sym::Expr key,
-                                   int64_t rows, Value query, Value scores, ValueRange maxima) {
+                                   int64_t rows, bool mayBeAhead, ValueRange maxima) {
+    Value query = queryBase(panel), scores = scoreBase();
     MicrokernelShape shape;
     shape.lhsType = layout.elementType;
     shape.rhsType = shape.sumType = layout.sumType;
@@ -354,7 +394,7 @@ private:
         if (scoring)
           sum = emitScore(*scoring, sum, bias ? loadVector(scores, key + i, v) : Value(),
                           layout.lanes);
-        if (op.getCausal())
+        if (mayBeAhead)
           sum = emitCausal(sum, block.first + key + i, firstQuery(panel) + v * layout.lanes);
         storeVector(sum, scores, key + i, v);
         largest[v] = emitMax(frame, sum, largest[v]);
@@ -384,29 +424,68 @@ private:
     return arith::SelectOp::create(b, loc, out, lowest, score);
   }
 
-  /// Scores become weights exp(score - shift); returns their sums.
+  /// Scores become weights exp(score - shift); returns their sums. Several keys at a time: what is made
+  /// of one vector of scores is a chain of operations.
   SmallVector<Value> emitWeights(const Panel &panel, const KeyBlock &block, ArrayRef<Value> shift) {
+    constexpr int64_t chains = 6;
+    int64_t keysAtOnce = std::clamp<int64_t>(chains / panel.vectors, 1, layout.blockKeys);
     SmallVector<Value> sums(panel.vectors, splat(0));
-    Value scores = scoreBase();
-    return frame.emitLoop(
-        frame.constant(0), frame.emit(block.count), 1, sums, [&](Value iv, ValueRange args) {
-          sym::Expr key = frame.addVariable(iv, layout.blockKeys);
-          SmallVector<Value> next;
-          for (int64_t v = 0; v < panel.vectors; ++v) {
-            Value score = loadVector(scores, key, v);
-            score = arith::SubFOp::create(b, loc, score, shift[v]);
-            Value weight = math::ExpOp::create(b, loc, score, arith::FastMathFlags::afn);
-            storeVector(weight, scores, key, v);
-            next.push_back(arith::AddFOp::create(b, loc, args[v], weight));
-          }
-          return next;
-        });
+    auto emitKeys = [&](sym::Expr from, sym::Expr to, int64_t count) {
+      sums = frame.emitLoop(frame.simplifyAndEmit(from), frame.simplifyAndEmit(to), 1, sums,
+                            [&](Value iv, ValueRange args) {
+                              sym::Expr number = frame.addVariable(iv, layout.blockKeys);
+                              return emitWeightsOf(panel, number * count, count, shift, args);
+                            });
+    };
+    sym::Expr groups = block.count.floorDiv(keysAtOnce);
+    emitKeys(0, groups, keysAtOnce);
+    if (!frame.assumptions.isLessOrEqual(block.count, groups * keysAtOnce))
+      emitKeys(groups * keysAtOnce, block.count, 1);
+    return sums;
+  }
+
+  /// exp(x) of each of `values`, each step of it for all of them: as one long vector.
+  SmallVector<Value> emitExponentials(ArrayRef<Value> values) {
+    auto exponential = [&](Value x) {
+      return math::ExpOp::create(b, loc, x, arith::FastMathFlags::afn);
+    };
+    if (layout.lanes == 1 || values.size() == 1)
+      return llvm::map_to_vector(values, [&](Value x) -> Value { return exponential(x); });
+    auto length = static_cast<int64_t>(values.size());
+    auto type = VectorType::get(length * layout.lanes, layout.sumType);
+    Value all = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+    for (auto [i, value] : llvm::enumerate(values))
+      all = LLVM::vector_insert::create(b, loc, type, all, value, int64_t(i) * layout.lanes);
+    all = exponential(all);
+    SmallVector<Value> result;
+    for (int64_t i = 0; i < length; ++i)
+      result.push_back(
+          LLVM::vector_extract::create(b, loc, vectorOf(layout.sumType), all, i * layout.lanes));
+    return result;
+  }
+
+  /// The weights of `count` keys, which lie one behind the other.
+  SmallVector<Value> emitWeightsOf(const Panel &panel, sym::Expr key, int64_t count,
+                                   ArrayRef<Value> shift, ValueRange sums) {
+    SmallVector<Value> scores;
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t v = 0; v < panel.vectors; ++v)
+        scores.push_back(
+            arith::SubFOp::create(b, loc, loadVector(scoreBase(), key + i, v), shift[v]));
+    SmallVector<Value> next(sums);
+    for (auto [i, weight] : llvm::enumerate(emitExponentials(scores))) {
+      auto number = static_cast<int64_t>(i), v = number % panel.vectors;
+      storeVector(weight, scoreBase(), key + number / panel.vectors, v);
+      next[v] = arith::AddFOp::create(b, loc, next[v], weight);
+    }
+    return next;
   }
 
   /// Output = factor * output + Vᵀ * weights; without factors there is no output yet.
   void emitOutput(const Panel &panel, const KeyBlock &block, ArrayRef<Value> factor) {
     Value scores = scoreBase(), output = outputBase(panel);
-    int64_t most = std::min(maxTileRows(frame.target, panel.vectors), layout.valueTile);
+    int64_t most =
+        std::min(maxTileRows(frame.target, panel.vectors), tileRows(panel, layout.valueTile));
     int64_t tiles = llvm::divideCeilSigned(layout.valueDepth, most);
     // Scaling the output is half of a tile's code: one size of tiles is enough if it is not small.
     constexpr int64_t smallTile = 6;
