@@ -494,19 +494,19 @@ kernel.func @kept(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf3
 
 // One row reads the right operand where it is, in runs as long as there are accumulators.
 // CHECK-LABEL: kernel.func @row_times_matrix
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 1, vectors = 24, lanes = 16, {{.*}}block_sums = 2048, rhs = direct>
-kernel.func @row_times_matrix(%x: tensor<1x2048xf32>, %w: tensor<2048x2048xf32>) -> tensor<1x2048xf32> {
-  %y = kernel.contract batch [] m [1] n [2048] k [2048] lhs {
-    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x2048xf32> -> f32
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 1, vectors = 24, lanes = 16, {{.*}}block_sums = 1024, rhs = direct>
+kernel.func @row_times_matrix(%x: tensor<1x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<1x1024xf32> {
+  %y = kernel.contract batch [] m [1] n [1024] k [1024] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x1024xf32> -> f32
     kernel.yield %a : f32
   } rhs {
-    %b = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<2048x2048xf32> -> f32
+    %b = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<1024x1024xf32> -> f32
     kernel.yield %b : f32
   } epilogue {
   ^bb0(%s: f32):
     kernel.yield %s : f32
-  } : tensor<1x2048xf32>
-  kernel.return %y : tensor<1x2048xf32>
+  } : tensor<1x1024xf32>
+  kernel.return %y : tensor<1x1024xf32>
 }
 
 // -----

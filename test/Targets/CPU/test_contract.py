@@ -206,6 +206,14 @@ GELU = """%h = arith.constant 0.5 : f32
     %y = arith.mulf %v, %h : f32"""
 
 
+@pytest.mark.parametrize("m,n,k", [(4, 1024, 1024), (3, 1280, 2003), (1, 3301, 1003), (2, 33024, 99)])
+def test_streams(run, m, n, k):
+    """Right operands that are read some rows at a time, since they are large or their rows share sets of the caches."""
+    rng = np.random.default_rng(m)
+    x, w = random(rng, m, k), random(rng, k, n)
+    check(run(linear(m, n, k, transposed=True), [x, w], threads=2), x.astype(np.float64) @ w)
+
+
 @pytest.mark.parametrize("schedule", [None, cut((12, 32), 16, (24, 32, 64), epilogue="memory"), cut((12, 32), 16, (24, 32, 150))])
 def test_long_epilogue(run, schedule):
     rng = np.random.default_rng(2)

@@ -409,7 +409,7 @@ static TurnChoice chooseTurn(const ContractLayout &layout, int64_t m, int64_t n,
 
 /// A panel stays in level 1 cache where it is, without a copy: its rows do not share a few sets.
 static bool staysInCache(const ContractLayout &layout, int64_t k, const CPUInfo &target) {
-  constexpr int64_t page = 4096, mostOfSet = 4;
+  constexpr int64_t mostOfSet = 4;
   int64_t bytes = layout.rhsType.getIntOrFloatBitWidth() / 8;
   std::optional<int64_t> stride = layout.rhsStrides.back().constant();
   if (!stride)
@@ -429,6 +429,32 @@ static bool isReadWhereItIs(const ContractLayout &layout, int64_t m, int64_t k,
   if (layout.rhsStrides.empty() || layout.hasVariableTiles() || layout.turn != Turn::None)
     return false;
   return m <= layout.maxTileRows() || (m <= fewRows && staysInCache(layout, k, target));
+}
+
+/// Steps whose rows of a right operand are read side by side, no more than a set of level 1 cache has lines; vectors of each of them.
+static constexpr int64_t streamedSteps = 8, streamedVectors = 2;
+
+/// A right operand from beyond level 2 cache that few rows read once is read in a few of its own rows at a time, far along each of
+/// them, as processors fetch ahead. Panels of all of its rows touch a page in each, and lines that share sets where rows lie
+/// a multiple of a quarter page apart: one to six rows take 1.1 to 4 times as long on Zen 3, for matrices and for planes of an image.
+static bool isStreamed(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
+                       const CPUInfo &target) {
+  constexpr int64_t fewestColumns = 256, large = 12 << 20;
+  if (layout.rhs != RightOperand::Direct || layout.lhs != LeftOperand::Direct ||
+      layout.rhsStrides.size() != 1 || m > maxTileRows(target, streamedVectors) ||
+      n < fewestColumns || k < 2 * streamedSteps)
+    return false;
+  std::optional<int64_t> stride = layout.rhsStrides.front().constant();
+  int64_t bytes = layout.rhsType.getIntOrFloatBitWidth() / 8, all = n * k * bytes;
+  bool sharesSets = stride && *stride * bytes % (page / 4) == 0;
+  // Wide panels of one row are as fast in level 3 cache.
+  return all >= large || (m > 1 && sharesSets && 4 * all >= m * target.l2Bytes);
+}
+
+/// Blocks of columns for so many tasks, wide enough to be streams.
+static int64_t chooseStreamedBlocks(int64_t n, int64_t tasks) {
+  constexpr int64_t wide = 1024, manyColumns = 4 * wide;
+  return std::clamp<int64_t>(n / (n < manyColumns ? wide / 2 : wide), 1, tasks);
 }
 
 /// Vectors of columns of a panel. One row reads the right operand where it is in runs that are as
@@ -591,6 +617,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
 
   TurnChoice turn = chooseTurn(layout, m, n, k, bytes, target);
   layout.turn = turn.turn;
+  bool isStream = false;
   if (turn.turn == Turn::Sums) {
     if (!layout.lhsLiesAlongSum())
       layout = *ContractLayout::get(op, target, LeftOperand::Matrix);
@@ -603,6 +630,11 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
                target); // one step of two axes is a tile of the inner one
     if (isReadWhereItIs(layout, m, k, target))
       layout.rhs = RightOperand::Direct;
+    isStream = isStreamed(layout, m, n, k, target);
+    if (isStream) {
+      layout.vectors = streamedVectors;
+      chooseTile(layout, chooseRows(layout, target), target);
+    }
     chooseTiles(layout, m, n, k, target);
     chooseVectorRows(layout, target);
   }
@@ -626,6 +658,8 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   bool hasDigits = !hasTiles && !layout.whyNoBlockFloats(target);
   if (hasDigits)
     blockSum = chooseDigitBlock(layout, k, target);
+  if (isStream)
+    blockSum = streamedSteps;
   if (layout.turn == Turn::Sums && layout.hasBoundedBlocks())
     blockSum = std::min(blockSum, chooseTurnedBlock(layout, m, n, k, bytes, target));
 
@@ -677,8 +711,10 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
       columnBlocks = std::clamp(llvm::divideCeilSigned(n * k * bytes, cache), columnBlocks, panels);
   }
 
-  if (allTasks > 1 && !layout.isStaged() && !hasDigits &&
-      sym::product(op.getM().getSizes()).isConstant()) {
+  if (isStream)
+    columnBlocks = chooseStreamedBlocks(n, tasks);
+  else if (allTasks > 1 && !layout.isStaged() && !hasDigits &&
+           sym::product(op.getM().getSizes()).isConstant()) {
     rowBlocks = balanceBlocks(units, rowBlocks, columnBlocks * outer, allTasks);
     columnBlocks = balanceBlocks(panels, columnBlocks, rowBlocks * outer, allTasks);
   }
