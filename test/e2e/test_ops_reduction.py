@@ -30,6 +30,28 @@ def test_one_dimension(check_calls, name, keepdim):
     check_calls(lambda x: tuple(reduce(x, dim, keepdim=keepdim) for dim in (0, 1, 2, -1)), x, x.permute(2, 0, 1), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_shared_reductions(check_calls, dtype):
+    """What many elements share is computed once, by kernels of its own: along dims in front of others, with NaN and infinities."""
+    x = some(2, 12, 31, 40).to(dtype)
+    x[0, 3, 2, 1], x[0, 5, 4, 3], x[1, :, 6, 7] = float("nan"), float("inf"), -float("inf")
+    tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
+    check_calls(
+        lambda x: (
+            torch.softmax(x, 1),
+            torch.log_softmax(x, 1),
+            (x - x.mean(1, keepdim=True)) * torch.rsqrt(x.var(1, keepdim=True) + 1e-5),
+            x == x.amax((0, 1), keepdim=True),
+            F.normalize(x, dim=1),
+            F.batch_norm(x, None, None, training=True),
+        ),
+        x,
+        x.permute(0, 1, 3, 2),
+        x.contiguous(memory_format=torch.channels_last),
+        **tolerance,
+    )
+
+
 @pytest.mark.parametrize("name", [name for name in REDUCTIONS if name != "prod"])
 def test_many_dimensions(check_calls, name):
     reduce = REDUCTIONS[name]

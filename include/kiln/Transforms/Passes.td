@@ -274,6 +274,16 @@ def KernelHoistInvariants : Kiln_KernelPass<"kernel-hoist-invariants"> {
   }];
 }
 
+def KernelShareReductions : Kiln_GraphPass<"kernel-share-reductions"> {
+  let summary = "Compute a reduction once that elements of a map share";
+  let description = [{
+    A `kernel.reduce` directly in a map's body that depends on an inner dim of the map and not on one around it,
+    as the sum of a softmax over channels does, would be computed again for each step of the latter. Where at least four elements
+    share it and there is enough to compute, it becomes a map over the dims that it depends on, whose result the map reads.
+    A map that checks an index is left alone.
+  }];
+}
+
 def KernelFindCausal : Kiln_GraphPass<"kernel-find-causal"> {
   let summary = "Leave out the keys that a mask hides from all queries before them";
   let description = [{
