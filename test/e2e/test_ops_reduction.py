@@ -52,6 +52,38 @@ def test_shared_reductions(check_calls, dtype):
     )
 
 
+STREAMED = {
+    torch.float32: lambda x: (
+        x.sum(0),
+        x.amax(0),
+        x.argmin(0),
+        x.var(0),
+        torch.softmax(x, 0),
+        x.logsumexp(0),
+        torch.median(x.sum(1), 0)[0],
+    ),
+    torch.float64: lambda x: (x.mean(0), *x.max(0), torch.log_softmax(x, 0), torch.linalg.vector_norm(x, 2, 0)),
+    torch.bfloat16: lambda x: (x.sum(0), x.amax(0), torch.softmax(x, 0)),
+    torch.int64: lambda x: (x.sum(0), *x.min(0), x.prod(0), x.argmax(0)),
+    torch.uint8: lambda x: (x.sum(0), x.amax(0), x.to(torch.float32).mean(0)),
+    torch.bool: lambda x: (x.sum(0), x.any(0), x.all(0)),
+}
+
+
+@pytest.mark.parametrize("dtype", STREAMED)
+@pytest.mark.parametrize("shape", [(40, 30, 256), (67, 20, 1024), (3, 50, 17, 512)])
+def test_streamed_reductions(check_calls, dtype, shape):
+    """Elements that are reduced are a multiple of a page apart, more than caches have lines for: rows of a matrix, planes of an image."""
+    shape = (*shape[:-1], shape[-1] * 4 // min(dtype.itemsize, 4))
+    x = some(*shape).to(dtype) if dtype.is_floating_point else integers(dtype, *shape)
+    if len(shape) == 4:
+        x = x.transpose(0, 1)  # what is reduced is inside
+    if dtype.is_floating_point:
+        x[5, 2, 7], x[6, 1, 9], x[:, 0, 1] = float("nan"), float("inf"), -float("inf")
+    tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
+    check_calls(STREAMED[dtype], x, **tolerance)
+
+
 @pytest.mark.parametrize("name", [name for name in REDUCTIONS if name != "prod"])
 def test_many_dimensions(check_calls, name):
     reduce = REDUCTIONS[name]

@@ -152,6 +152,12 @@ public:
   /// Emits `value`, of an op directly in the region, and only what it is made of.
   mlir::Value emitValue(mlir::Value value);
 
+  /// One step of `reduce`, whose dims are bound: what its body yields, combined with `accumulators`. The values of the region that it
+  /// uses have been emitted.
+  llvm::SmallVector<mlir::Value> addStep(kernel::ReduceOp reduce, mlir::ValueRange accumulators) {
+    return accumulate(reduce, accumulators);
+  }
+
   /// Memory access at `offset` elements from `base`, an expression over loop variables, symbols and
   /// the lane. `elementType` is the tensor's; values are in the register form (bool as i1). `store`
   /// takes a scalar for a vector.

@@ -57,7 +57,8 @@ static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, in
 LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               ArrayRef<int64_t> vector, int64_t lanes, int64_t rows,
                               int64_t columns, int64_t steps, ArrayRef<int64_t> reduceLanes,
-                              ArrayRef<int64_t> reduceCopies, ArrayRef<int64_t> turn, bool keep) {
+                              ArrayRef<int64_t> reduceCopies, ArrayRef<int64_t> turn, bool keep,
+                              bool streams) {
   for (ArrayRef<int64_t> dims : {vector, turn})
     for (auto [i, dim] : llvm::enumerate(dims)) // C1
       if (dim < 0 || dim != dims.front() + static_cast<int64_t>(i))
@@ -90,6 +91,10 @@ LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << " lanes, one step and no reduction";
   if (keep && (vector.empty() || columns != 0 || reduceLanes.empty())) // C9
     return emitError() << "rows are kept of a loop in vectors whose reductions are of all columns";
+  if (streams && (columns == 0 || rows != 1 || steps != 1 || !turn.empty() || keep ||
+                  !reduceLanes.empty())) // C10
+    return emitError() << "what is streamed is a block of columns of one row, without a reduction "
+                          "of all columns";
   return success();
 }
 

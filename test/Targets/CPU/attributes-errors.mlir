@@ -60,6 +60,11 @@
 
 // -----
 
+// expected-error@+1 {{what is streamed is a block of columns of one row, without a reduction of all columns}}
+#map_c10 = #cpu.map<vector = [1], lanes = 8, rows = 2, columns = 64, streams = true>
+
+// -----
+
 // expected-error@+1 {{block_sums is 0, expected a positive number}}
 #contract_c1 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 0>
 

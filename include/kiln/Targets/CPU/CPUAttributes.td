@@ -115,12 +115,15 @@ def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
       share a loop have the fewest of both, and none more than it has elements.
     - `keep`: what such a reduction has computed of each element, and the body computes again (the exponentials
       of a softmax), is kept in the task's scratch memory until the row's elements are computed.
+    - `streams`: the body's reductions, each of one dim, take a few steps for all columns of a task before they take the next, with accumulators in
+      its scratch memory. For elements that lie next to each other from column to column, and far apart from step to step.
 
     Constraints. (C1) `vector` and `turn` have adjacent dims in order. (C2) There is a row. (C3) `lanes` is a power of
     two up to 256. (C4) `columns` is a multiple of `lanes`. (C5) There is a step. (C6) Without `vector` there
     is one lane, one step, and no `columns`. (C7) There are as many `reduce_copies` as `reduce_lanes`, and
     each is a power of two, up to 16 and up to 256. (C8) With `turn` there are 2 to 64 lanes, one step and no
     reduction. (C9) With `keep` there are `vector`, a reduction, and no `columns`.
+    (C10) With `streams` there are `columns`, one row and one step, and neither `reduce_lanes`, `turn` nor `keep`.
   }];
   let parameters = (ins OptionalArrayRefParameter<"int64_t">:$vector,
                         DefaultValuedParameter<"int64_t", "1">:$lanes,
@@ -130,10 +133,11 @@ def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
                         OptionalArrayRefParameter<"int64_t">:$reduce_lanes,
                         OptionalArrayRefParameter<"int64_t">:$reduce_copies,
                         OptionalArrayRefParameter<"int64_t">:$turn,
-                        DefaultValuedParameter<"bool", "false">:$keep);
+                        DefaultValuedParameter<"bool", "false">:$keep,
+                        DefaultValuedParameter<"bool", "false">:$streams);
   let assemblyFormat = [{
     `<` struct(custom<Sizes>($vector), $lanes, $rows, $columns, $steps, custom<Sizes>($reduce_lanes),
-               custom<Sizes>($reduce_copies), custom<Sizes>($turn), $keep) `>`
+               custom<Sizes>($reduce_copies), custom<Sizes>($turn), $keep, $streams) `>`
   }];
 }
 

@@ -172,6 +172,8 @@ private:
     auto emitLoop = [&](function_ref<void(sym::Expr, Value)> inside) {
       emitVectorLoop(frame, firstColumn, endColumn, plan.columns->extent, plan.lanes, inside);
     };
+    if (!plan.streamed.empty())
+      return emitStreams(emitLoop);
     if (!plan.turned)
       return emitLoop([&](sym::Expr base, Value mask) { emitVector(base, mask); });
     // The columns inside: a task's part of them stays in cache, and whole lines of the result are
@@ -180,6 +182,80 @@ private:
     emitVectors(frame, extent, extent, plan.lanes, [&](sym::Expr first, Value outside) {
       emitLoop([&](sym::Expr base, Value mask) { emitSquare(first, outside, base, mask); });
     });
+  }
+
+  /// The task's columns several times: for a few steps of each reduction, and for the elements.
+  void emitStreams(function_ref<void(function_ref<void(sym::Expr, Value)>)> emitColumnLoop) {
+    for (auto [i, reduction] : llvm::enumerate(plan.streamed)) {
+      ArrayRef<StreamedReduction> done = ArrayRef(plan.streamed).take_front(i);
+      emitColumnLoop([&](sym::Expr base, Value mask) {
+        BodyEmitter::Scope scope(body);
+        sym::Expr column = bindColumns(base, mask, done);
+        SmallVector<Value> initial;
+        for (Value init : reduction.op.getInit())
+          initial.push_back(body.emitValue(init));
+        storeAccumulators(reduction, column, initial);
+      });
+      sym::Expr steps = reduction.op.getExtents().getSizes().front();
+      sym::Expr whole =
+          frame.assumptions.simplify(steps.floorDiv(streamedReduceSteps) * streamedReduceSteps);
+      auto emitSteps = [&](sym::Expr begin, sym::Expr end, int64_t count) {
+        frame.emitLoop(frame.simplifyAndEmit(begin), frame.simplifyAndEmit(end), count, {},
+                       [&](Value iv, ValueRange) -> SmallVector<Value> {
+                         sym::Expr first = count == 1 ? frame.addVariable(iv, steps)
+                                                      : frame.addSteppedVariable(iv, count, whole);
+                         emitColumnLoop([&](sym::Expr base, Value mask) {
+                           addSteps(reduction, done, first, count, base, mask);
+                         });
+                         return {};
+                       });
+      };
+      emitSteps(0, whole, streamedReduceSteps);
+      if (steps != whole)
+        emitSteps(whole, steps, 1);
+    }
+    emitColumnLoop([&](sym::Expr base, Value mask) {
+      BodyEmitter::Scope scope(body);
+      bindColumns(base, mask, plan.streamed);
+      storeElements(body.emitYield());
+    });
+  }
+
+  void addSteps(StreamedReduction reduction, ArrayRef<StreamedReduction> done, sym::Expr first,
+                int64_t count, sym::Expr base, Value mask) {
+    BodyEmitter::Scope scope(body);
+    sym::Expr column = bindColumns(base, mask, done);
+    reduction.op.getBody().walk([&](Operation *op) {
+      for (Value operand : op->getOperands())
+        if (operand.getParentRegion() == &map.getBody())
+          body.emitValue(operand);
+    });
+    SmallVector<Value> accumulators;
+    for (auto [i, type] : llvm::enumerate(reduction.op.getResultTypes()))
+      accumulators.push_back(body.load(scratchAt(reduction.offsets[i]), type, column));
+    for (int64_t i = 0; i < count; ++i) {
+      BodyEmitter::Scope scope(body);
+      body.setDim(domain.size(), first + i);
+      accumulators = body.addStep(reduction.op, accumulators);
+    }
+    storeAccumulators(reduction, column, accumulators);
+  }
+
+  /// Binds the columns, with what reductions have made of them; returns their place in the task's scratch memory.
+  sym::Expr bindColumns(sym::Expr base, Value mask, ArrayRef<StreamedReduction> done) {
+    sym::Expr column = base + body.setLanes(plan.lanes, mask);
+    bind(*plan.columns, column);
+    column = frame.assumptions.simplify(column - firstColumn);
+    for (StreamedReduction reduction : done)
+      for (auto [result, offset] : llvm::zip(reduction.op.getResults(), reduction.offsets))
+        body.setValue(result, body.load(scratchAt(offset), result.getType(), column));
+    return column;
+  }
+
+  void storeAccumulators(StreamedReduction reduction, sym::Expr column, ValueRange accumulators) {
+    for (auto [value, type, offset] :
+         llvm::zip(accumulators, reduction.op.getResultTypes(), reduction.offsets))
+      body.store(scratchAt(offset), type, column, value);
   }
 
   /// Values in vectors along the turned loop from `first` on, stored along the columns from `base`
@@ -249,9 +325,10 @@ private:
     }
   }
 
-  Value keptRow(const KeptElements &elements) {
-    return frame.gep(frame.scratch, frame.builder.getI8Type(), frame.constant(elements.offset));
+  Value scratchAt(int64_t bytes) {
+    return frame.gep(frame.scratch, frame.builder.getI8Type(), frame.constant(bytes));
   }
+  Value keptRow(const KeptElements &elements) { return scratchAt(elements.offset); }
 
   void storeElements(ArrayRef<Value> values) {
     sym::Expr offset = sym::linearize(position, domain);

@@ -9,9 +9,6 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-/// A task's scratch memory begins with lines of cache, and so does each row in it.
-static constexpr int64_t lineBytes = 64;
-
 namespace {
 /// Compares values of a reduction with those of the body around it, the reduction's dim and the body's
 /// dim `column` at the same step.

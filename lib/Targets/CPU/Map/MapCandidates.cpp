@@ -15,12 +15,13 @@ struct Parameters {
   explicit Parameters(MapAttr from)
       : vector(from.getVector()), lanes(from.getLanes()), rows(from.getRows()),
         columns(from.getColumns()), steps(from.getSteps()), reduceLanes(from.getReduceLanes()),
-        reduceCopies(from.getReduceCopies()), turn(from.getTurn()), keep(from.getKeep()) {}
+        reduceCopies(from.getReduceCopies()), turn(from.getTurn()), keep(from.getKeep()),
+        streams(from.getStreams()) {}
 
   SmallVector<int64_t> vector;
   int64_t lanes, rows, columns, steps;
   SmallVector<int64_t> reduceLanes, reduceCopies, turn;
-  bool keep;
+  bool keep, streams;
 };
 
 class MapCandidates {
@@ -45,7 +46,7 @@ private:
   void add(const Parameters &p) {
     candidates.add<MapAttr>(ArrayRef<int64_t>(p.vector), p.lanes, p.rows, p.columns, p.steps,
                             ArrayRef<int64_t>(p.reduceLanes), ArrayRef<int64_t>(p.reduceCopies),
-                            ArrayRef<int64_t>(p.turn), p.keep);
+                            ArrayRef<int64_t>(p.turn), p.keep, p.streams);
   }
 
   void addTasks() {

@@ -11,6 +11,16 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
+int64_t MapPlan::scratchBytes() const {
+  if (!kept.empty())
+    return kept.back().offset + kept.back().bytes;
+  if (streamed.empty())
+    return 0;
+  Operation *last = kernel::ReduceOp(streamed.back().op);
+  Type type = last->getResult(last->getNumResults() - 1).getType();
+  return streamed.back().offsets.back() + columnBlock * type.getIntOrFloatBitWidth() / 8;
+}
+
 sym::Expr MapPlan::numRows() const {
   sym::Expr count = 1;
   for (const DimGroup &group : rows)
@@ -519,6 +529,12 @@ FailureOr<MapPlan> cpu::makeMapPlan(kernel::FuncOp func, MapAttr schedule, const
   plan.lanes = schedule.getLanes();
   plan.rowBlock = schedule.getRows();
   plan.columnBlock = schedule.getColumns();
+  if (schedule.getStreams()) {
+    plan.streamed = findStreamedReductions(map, plan);
+    if (plan.streamed.empty())
+      return refuse(
+          "its reductions are not all of one dim and of numbers that differ from column to column");
+  }
   if (schedule.getKeep()) {
     plan.kept = findKeptElements(map, plan, target);
     if (plan.kept.empty())
@@ -562,6 +578,13 @@ static void completePlan(const MapCost &model, kernel::MapOp map, const MapLoops
       int64_t part = std::max<int64_t>(1, columns * (double(target.taskCycles) / rowCycles));
       plan.columnBlock = llvm::alignTo(part, plan.lanes);
     }
+  }
+  if (plan.columns) {
+    MapPlan streaming = plan;
+    streaming.columnBlock = chooseStreamedColumns(*plan.columns, plan.lanes);
+    streaming.streamed = findStreamedReductions(map, streaming);
+    if (areWorthStreaming(streaming.streamed, streaming, target))
+      plan = std::move(streaming);
   }
   plan.kept = findKeptElements(map, plan, target);
   if (!plan.kept.empty()) {
@@ -617,7 +640,7 @@ MapAttr cpu::makeMapSchedule(MLIRContext *context, const MapPlan &plan) {
         turned, llvm::seq<int64_t>(plan.turned->first, plan.turned->first + plan.turned->count));
   return MapAttr::get(context, dims, plan.lanes, plan.rowBlock, plan.columnBlock,
                       plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies, turned,
-                      !plan.kept.empty());
+                      !plan.kept.empty(), !plan.streamed.empty());
 }
 
 FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {

@@ -44,6 +44,19 @@ struct KeptElements {
   int64_t offset, bytes;                    // of a row
 };
 
+/// A task's scratch memory begins with a line of cache, and so does each row in it.
+static constexpr int64_t lineBytes = 64;
+
+/// Steps of a reduction that are read side by side, no more than a set of level 1 cache has lines.
+static constexpr int64_t streamedReduceSteps = 8;
+
+/// A reduction whose accumulators, one for each column of the task and result from these bytes on, are in the task's scratch memory: a few of
+/// its steps are taken for all columns before the next ones.
+struct StreamedReduction {
+  kernel::ReduceOp op;
+  llvm::SmallVector<int64_t> offsets;
+};
+
 /// for task: for row of the task's block: for inner loops: for vector of columns
 struct MapPlan {
   /// Dims that run as one row number, dealt out to tasks.
@@ -61,6 +74,8 @@ struct MapPlan {
   /// Reductions directly in the body that do not depend on the columns, in its order.
   llvm::SmallVector<PlannedReduction> reductions;
   llvm::SmallVector<KeptElements> kept;
+  /// All reductions of the body, none of which is the same for all columns.
+  llvm::SmallVector<StreamedReduction> streamed;
   int64_t lanes = 1;
   int64_t rowBlock = 1;
   /// Columns of one task; 0: all.
@@ -69,7 +84,7 @@ struct MapPlan {
   double cycles = 0, scalarCycles = 0;
 
   /// Scratch memory of a task.
-  int64_t scratchBytes() const { return kept.empty() ? 0 : kept.back().offset + kept.back().bytes; }
+  int64_t scratchBytes() const;
   sym::Expr numRows() const;
   sym::Expr numRowBlocks() const { return numRows().ceilDiv(rowBlock); }
   sym::Expr numColumnBlocks() const;
@@ -96,6 +111,15 @@ void chooseReductions(kernel::MapOp map,
 /// than to store and to load, and their rows stay in cache.
 llvm::SmallVector<KeptElements> findKeptElements(kernel::MapOp map, const MapPlan &plan,
                                                  const codegen::CPUInfo &target);
+
+/// The reductions that could be streamed in a plan that is complete but for this, with accumulators for its block of columns: all of the
+/// map's, or none.
+llvm::SmallVector<StreamedReduction> findStreamedReductions(kernel::MapOp map, const MapPlan &plan);
+/// Some of them would read a few lines in each of many pages, which share sets of the caches.
+bool areWorthStreaming(llvm::ArrayRef<StreamedReduction> streamed, const MapPlan &plan,
+                       const codegen::CPUInfo &target);
+/// Columns of a task that streams: far enough to be fetched ahead, and enough tasks.
+int64_t chooseStreamedColumns(const codegen::DimGroup &columns, int64_t lanes);
 
 /// The window that reductions of `map` make when `columns` is in vectors and `loop` is the one
 /// around, `steps` of which are written out together, or as many as are best.
