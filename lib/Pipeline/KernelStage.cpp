@@ -56,7 +56,7 @@ void kiln::buildFuseStage(OpPassManager &pm, const Target &target,
   pm.addNestedPass<func::FuncOp>(createKernelFuseEpilogues());
   // Values that an epilogue or an operand reads may now be computed there.
   pm.addNestedPass<func::FuncOp>(createKernelFuseMaps());
-  // What has been fused reads what is shared.
+  // After fusion, whose maps read what is shared.
   pm.addNestedPass<func::FuncOp>(createKernelShareReductions());
   // A mask is in the bias now.
   pm.addNestedPass<func::FuncOp>(createKernelFindCausal());

@@ -2,6 +2,7 @@
 // scatters on the whole, which need not copy the rest.
 #include "kiln/Dialect/Torch/Mutations.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Transforms/Kernel/MapDims.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -455,14 +456,11 @@ private:
     Expr row = Expr::dim(std::distance(last, shape.rend()) - 1);
     if (llvm::none_of(overwrite.index, [&](Expr expr) { return expr.dependsOn(row); }))
       return true;
-    auto estimate = [](ArrayRef<Expr> sizes) {
-      return sym::product(sizes).evaluate([](Expr) { return 64; }).value_or(INT64_MAX);
-    };
     SmallVector<Expr> part = shape;
     for (auto [axis, bound] : llvm::zip_equal(*axes, overwrite.bounds))
       if (axis.dim)
         part[*axis.dim] = bound;
-    return estimate(part) <= estimate(shape) / minRest;
+    return estimateElements(part) <= estimateElements(shape) / minRest;
   }
 
   /// `scatter` on the whole, if it begins as the part of the base that `overwrite` replaces by it.

@@ -1,5 +1,6 @@
 // Rows of a table that a product has in panels, too, are gathered from the panels: one layout for
 // an embedding and the head that is tied to it.
+#include "kiln/Transforms/Kernel/MapDims.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,9 +23,7 @@ static constexpr double maxShare = 0.02;
 static constexpr double minRows = 40;
 
 static double estimate(ArrayRef<sym::Expr> sizes) {
-  constexpr int64_t unknown = 64, most = int64_t(1) << 62;
-  return static_cast<double>(
-      sym::product(sizes).evaluate([](sym::Expr) { return unknown; }).value_or(most));
+  return static_cast<double>(estimateElements(sizes));
 }
 
 namespace {

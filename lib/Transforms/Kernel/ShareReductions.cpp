@@ -4,6 +4,7 @@
 //
 // computes each sum as often as there are channels. A loop keeps what depends on the dims around it alone, as the sums
 // of a softmax over the last dim do, but here the dims inside are those that the sum depends on.
+#include "kiln/Transforms/Kernel/MapDims.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,43 +21,9 @@ using namespace kiln::kernel;
 /// Steps of reductions that are worth another kernel, and elements that share one.
 static constexpr int64_t leastSteps = 1 << 16, leastShares = 4;
 
-static int64_t countElements(ArrayRef<sym::Expr> sizes) {
-  constexpr int64_t unknown = 64;
-  return sym::product(sizes).evaluate([](sym::Expr) { return unknown; }).value_or(INT64_MAX);
-}
-
 namespace {
 
-/// The dims of a map, without those of one element, that each op of its body depends on.
-class UsedDims {
-public:
-  explicit UsedDims(MapOp map) : extents(map.getExtents()) {
-    for (Operation &op : map.getBody().front())
-      add(&op);
-  }
-  const llvm::SmallBitVector &of(Operation *op) const { return dims.find(op)->second; }
-
-private:
-  void add(Operation *op) {
-    llvm::SmallBitVector used(extents.size());
-    op->walk([&](Operation *inner) {
-      if (auto index = kernel::getIndexMap(inner))
-        for (sym::Expr expr : index.getResults())
-          expr.walkLeaves([&](sym::Expr leaf) {
-            if (leaf.kind() == sym::Kind::Dim && leaf.dimIndex() < extents.size() &&
-                !extents[leaf.dimIndex()].isConstant(1))
-              used.set(leaf.dimIndex());
-          });
-      for (Value operand : inner->getOperands())
-        if (auto found = dims.find(operand.getDefiningOp()); found != dims.end())
-          used |= found->second;
-    });
-    dims[op] = used;
-  }
-
-  SmallVector<sym::Expr> extents;
-  DenseMap<Operation *, llvm::SmallBitVector> dims;
-};
+using UsedDims = DenseMap<Operation *, llvm::SmallBitVector>;
 
 struct ShareReductions : kiln::impl::KernelShareReductionsBase<ShareReductions> {
   void runOnOperation() override {
@@ -65,10 +32,11 @@ struct ShareReductions : kiln::impl::KernelShareReductionsBase<ShareReductions> 
       // A map of its own would check what the map may never come to.
       if (map->walk([](ExpectOp) { return WalkResult::interrupt(); }).wasInterrupted())
         continue;
-      UsedDims used(map);
+      UsedDims used = findUsedDims(map);
       for (ReduceOp reduce : llvm::to_vector(map.getBody().front().getOps<ReduceOp>()))
-        if (isShared(map, reduce, used.of(reduce)))
-          share(map, findLast(reduce, used), used.of(reduce));
+        if (const llvm::SmallBitVector &dims = used.find(reduce)->second;
+            isShared(map, reduce, dims))
+          share(map, findLast(reduce, used), dims);
     }
   }
 
@@ -78,21 +46,21 @@ struct ShareReductions : kiln::impl::KernelShareReductionsBase<ShareReductions> 
     for (int last = used.find_last(), dim = 0; dim < last; ++dim)
       if (!used.test(dim))
         around.push_back(extents[dim]);
-    int64_t steps = countElements(reduce.getExtents().getSizes());
-    int64_t elements = std::min<int64_t>(countElements(extents), INT32_MAX);
+    int64_t steps = estimateElements(reduce.getExtents().getSizes());
+    int64_t elements = std::min<int64_t>(estimateElements(extents), INT32_MAX);
     return llvm::all_of(reduce.getResultTypes(), [](Type type) { return type.isIntOrFloat(); }) &&
-           countElements(around) >= leastShares &&
+           estimateElements(around) >= leastShares &&
            elements >= leastSteps / std::max<int64_t>(steps, 1);
   }
 
-  /// What is made of the reduction alone, elements of no more dims: a mean, a divisor's inverse.
+  /// The last op that is made of the reduction alone, an element of no more dims: a mean, a divisor's inverse.
   static Operation *findLast(ReduceOp reduce, const UsedDims &used) {
     Operation *last = reduce;
     while (last->getNumResults() == 1 && last->hasOneUse()) {
       Operation *user = *last->user_begin();
       if (user->getBlock() != reduce->getBlock() || user->getNumResults() != 1 ||
           user->getNumRegions() != 0 || !user->getResult(0).getType().isIntOrFloat() ||
-          used.of(user) != used.of(reduce))
+          used.find(user)->second != used.find(reduce)->second)
         break;
       last = user;
     }

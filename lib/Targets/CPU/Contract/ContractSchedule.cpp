@@ -17,6 +17,7 @@
 #include "CPU/Contract/SmallWeights.h"
 #include "CPU/Contract/TileProducts.h"
 #include "CPU/Contract/WordGroups.h"
+#include "CPU/Streams.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Microkernel.h"
@@ -431,30 +432,21 @@ static bool isReadWhereItIs(const ContractLayout &layout, int64_t m, int64_t k,
   return m <= layout.maxTileRows() || (m <= fewRows && staysInCache(layout, k, target));
 }
 
-/// Steps whose rows of a right operand are read side by side, no more than a set of level 1 cache has lines; vectors of each of them.
-static constexpr int64_t streamedSteps = 8, streamedVectors = 2;
+/// Vectors of each row of a right operand that is streamed.
+static constexpr int64_t streamedVectors = 2;
 
-/// A right operand from beyond level 2 cache that few rows read once is read in a few of its own rows at a time, far along each of
-/// them, as processors fetch ahead. Panels of all of its rows touch a page in each, and lines that share sets where rows lie
-/// a multiple of a quarter page apart: one to six rows take 1.1 to 4 times as long on Zen 3, for matrices and for planes of an image.
+/// A right operand from beyond level 2 cache that few rows read once: in panels of all of its steps, one to six rows take 1.1 to 4
+/// times as long on Zen 3, for matrices and for planes of an image.
 static bool isStreamed(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
                        const CPUInfo &target) {
-  constexpr int64_t fewestColumns = 256, large = 12 << 20;
   if (layout.rhs != RightOperand::Direct || layout.lhs != LeftOperand::Direct ||
-      layout.rhsStrides.size() != 1 || m > maxTileRows(target, streamedVectors) ||
-      n < fewestColumns || k < 2 * streamedSteps)
+      layout.rhsStrides.size() != 1 || m > maxTileRows(target, streamedVectors))
     return false;
-  std::optional<int64_t> stride = layout.rhsStrides.front().constant();
-  int64_t bytes = layout.rhsType.getIntOrFloatBitWidth() / 8, all = n * k * bytes;
-  bool sharesSets = stride && *stride * bytes % (page / 4) == 0;
+  int64_t bytes = layout.rhsType.getIntOrFloatBitWidth() / 8;
+  Rows rows{k, n, bytes, layout.rhsStrides.front().constant()};
   // Wide panels of one row are as fast in level 3 cache.
-  return all >= large || (m > 1 && sharesSets && 4 * all >= m * target.l2Bytes);
-}
-
-/// Blocks of columns for so many tasks, wide enough to be streams.
-static int64_t chooseStreamedBlocks(int64_t n, int64_t tasks) {
-  constexpr int64_t wide = 1024, manyColumns = 4 * wide;
-  return std::clamp<int64_t>(n / (n < manyColumns ? wide / 2 : wide), 1, tasks);
+  bool isSlow = m > 1 && rows.shareSets() && 4 * rows.allBytes() >= m * target.l2Bytes;
+  return rows.areMany() && (rows.areLarge() || isSlow);
 }
 
 /// Vectors of columns of a panel. One row reads the right operand where it is in runs that are as
@@ -659,7 +651,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   if (hasDigits)
     blockSum = chooseDigitBlock(layout, k, target);
   if (isStream)
-    blockSum = streamedSteps;
+    blockSum = streamedRows;
   if (layout.turn == Turn::Sums && layout.hasBoundedBlocks())
     blockSum = std::min(blockSum, chooseTurnedBlock(layout, m, n, k, bytes, target));
 
@@ -712,7 +704,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   }
 
   if (isStream)
-    columnBlocks = chooseStreamedBlocks(n, tasks);
+    columnBlocks = std::clamp<int64_t>(n / fewestStreamedColumns(n), 1, tasks);
   else if (allTasks > 1 && !layout.isStaged() && !hasDigits &&
            sym::product(op.getM().getSizes()).isConstant()) {
     rowBlocks = balanceBlocks(units, rowBlocks, columnBlocks * outer, allTasks);

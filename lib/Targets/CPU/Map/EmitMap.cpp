@@ -1,6 +1,7 @@
 // Writes the function of a kernel.map.
 #include "CPU/Contract/ContractStaging.h"
 #include "CPU/Map/MapPlan.h"
+#include "CPU/Streams.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -197,8 +198,7 @@ private:
         storeAccumulators(reduction, column, initial);
       });
       sym::Expr steps = reduction.op.getExtents().getSizes().front();
-      sym::Expr whole =
-          frame.assumptions.simplify(steps.floorDiv(streamedReduceSteps) * streamedReduceSteps);
+      sym::Expr whole = frame.assumptions.simplify(steps.floorDiv(streamedRows) * streamedRows);
       auto emitSteps = [&](sym::Expr begin, sym::Expr end, int64_t count) {
         frame.emitLoop(frame.simplifyAndEmit(begin), frame.simplifyAndEmit(end), count, {},
                        [&](Value iv, ValueRange) -> SmallVector<Value> {
@@ -210,7 +210,7 @@ private:
                          return {};
                        });
       };
-      emitSteps(0, whole, streamedReduceSteps);
+      emitSteps(0, whole, streamedRows);
       if (steps != whole)
         emitSteps(whole, steps, 1);
     }

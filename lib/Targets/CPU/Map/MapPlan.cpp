@@ -1,5 +1,6 @@
 // Chooses how a kernel.map is run: which dim in vectors, what a task is.
 #include "CPU/Map/MapPlan.h"
+#include "kiln/Transforms/Kernel/MapDims.h"
 #include "llvm/Support/DebugLog.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -14,11 +15,7 @@ using namespace kiln::cpu;
 int64_t MapPlan::scratchBytes() const {
   if (!kept.empty())
     return kept.back().offset + kept.back().bytes;
-  if (streamed.empty())
-    return 0;
-  Operation *last = kernel::ReduceOp(streamed.back().op);
-  Type type = last->getResult(last->getNumResults() - 1).getType();
-  return streamed.back().offsets.back() + columnBlock * type.getIntOrFloatBitWidth() / 8;
+  return streamed.empty() ? 0 : streamed.back().end;
 }
 
 sym::Expr MapPlan::numRows() const {
@@ -47,8 +44,7 @@ public:
         accesses(collectAccesses(map.getBody())) {
     nativeLanes = preferredLanes(map.getBody(), target);
     offset = sym::linearize(sym::IndexMap::identity(domain.size()).results, domain);
-    for (Operation &op : map.getBody().front())
-      computeDims(&op);
+    dims = kernel::findUsedDims(map);
   }
 
   SmallVector<DimGroup> groups() const {
@@ -204,23 +200,6 @@ public:
   int64_t nativeLanes;
 
 private:
-  void computeDims(Operation *op) {
-    llvm::SmallBitVector used(domain.size());
-    op->walk([&](Operation *inner) {
-      if (auto indexMap = kernel::getIndexMap(inner))
-        for (sym::Expr result : indexMap.getResults())
-          result.walkLeaves([&](sym::Expr leaf) {
-            if (leaf.kind() == sym::Kind::Dim && leaf.dimIndex() < domain.size() &&
-                !domain[leaf.dimIndex()].isConstant(1))
-              used.set(leaf.dimIndex());
-          });
-      for (Value operand : inner->getOperands())
-        if (auto it = dims.find(operand.getDefiningOp()); it != dims.end())
-          used |= it->second;
-    });
-    dims[op] = used;
-  }
-
   /// How often `op` runs for each run of the body's op that holds it. A reduction that does not
   /// depend on the vector dim is vectorised itself.
   double iterations(Operation *op, bool varying) const {
@@ -530,7 +509,7 @@ FailureOr<MapPlan> cpu::makeMapPlan(kernel::FuncOp func, MapAttr schedule, const
   plan.rowBlock = schedule.getRows();
   plan.columnBlock = schedule.getColumns();
   if (schedule.getStreams()) {
-    plan.streamed = findStreamedReductions(map, plan);
+    plan.streamed = findStreamedReductions(map, plan, plan.columnBlock);
     if (plan.streamed.empty())
       return refuse(
           "its reductions are not all of one dim and of numbers that differ from column to column");
@@ -579,12 +558,11 @@ static void completePlan(const MapCost &model, kernel::MapOp map, const MapLoops
       plan.columnBlock = llvm::alignTo(part, plan.lanes);
     }
   }
-  if (plan.columns) {
-    MapPlan streaming = plan;
-    streaming.columnBlock = chooseStreamedColumns(*plan.columns, plan.lanes);
-    streaming.streamed = findStreamedReductions(map, streaming);
-    if (areWorthStreaming(streaming.streamed, streaming, target))
-      plan = std::move(streaming);
+  if (plan.columns && isWorthStreaming(map, *plan.columns, target)) {
+    int64_t block = chooseStreamedColumns(*plan.columns, plan.lanes);
+    plan.streamed = findStreamedReductions(map, plan, block);
+    if (!plan.streamed.empty())
+      plan.columnBlock = block;
   }
   plan.kept = findKeptElements(map, plan, target);
   if (!plan.kept.empty()) {

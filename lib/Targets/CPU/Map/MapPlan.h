@@ -47,14 +47,12 @@ struct KeptElements {
 /// A task's scratch memory begins with a line of cache, and so does each row in it.
 static constexpr int64_t lineBytes = 64;
 
-/// Steps of a reduction that are read side by side, no more than a set of level 1 cache has lines.
-static constexpr int64_t streamedReduceSteps = 8;
-
 /// A reduction whose accumulators, one for each column of the task and result from these bytes on, are in the task's scratch memory: a few of
 /// its steps are taken for all columns before the next ones.
 struct StreamedReduction {
   kernel::ReduceOp op;
   llvm::SmallVector<int64_t> offsets;
+  int64_t end; // of its bytes
 };
 
 /// for task: for row of the task's block: for inner loops: for vector of columns
@@ -112,13 +110,14 @@ void chooseReductions(kernel::MapOp map,
 llvm::SmallVector<KeptElements> findKeptElements(kernel::MapOp map, const MapPlan &plan,
                                                  const codegen::CPUInfo &target);
 
-/// The reductions that could be streamed in a plan that is complete but for this, with accumulators for its block of columns: all of the
-/// map's, or none.
-llvm::SmallVector<StreamedReduction> findStreamedReductions(kernel::MapOp map, const MapPlan &plan);
-/// Some of them would read a few lines in each of many pages, which share sets of the caches.
-bool areWorthStreaming(llvm::ArrayRef<StreamedReduction> streamed, const MapPlan &plan,
-                       const codegen::CPUInfo &target);
-/// Columns of a task that streams: far enough to be fetched ahead, and enough tasks.
+/// Some of the map's reductions would read a few lines in each of many pages.
+bool isWorthStreaming(kernel::MapOp map, const codegen::DimGroup &columns,
+                      const codegen::CPUInfo &target);
+/// The reductions that could be streamed in a plan that is complete but for this, with accumulators for a block of `columns`, if
+/// there are any: all of the map's, or none.
+llvm::SmallVector<StreamedReduction> findStreamedReductions(kernel::MapOp map, const MapPlan &plan,
+                                                            int64_t columns);
+/// Columns of a task that streams: enough of them, and enough tasks.
 int64_t chooseStreamedColumns(const codegen::DimGroup &columns, int64_t lanes);
 
 /// The window that reductions of `map` make when `columns` is in vectors and `loop` is the one
